@@ -16,9 +16,7 @@ import (
 func writeDotEnv(t *testing.T, text string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	if err := os.WriteFile(".env", []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(".env", []byte(text), 0o600))
 }
 
 // Values are literal: no secret is cut at a dollar sign. A name that is no setting is told, whatever it is.
@@ -78,12 +76,8 @@ func TestDotEnv(t *testing.T) {
 		t.Errorf("%v %q", err, c.Warnings)
 	}
 	t.Chdir(t.TempDir())
-	if err := os.Mkdir(".env", 0o700); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := config.Load(true); err == nil || err.Error() != ".env: is a directory" {
-		t.Error(err)
-	}
+	noError(t, os.Mkdir(".env", 0o700))
+	refuses(t, "", ".env: is a directory")
 }
 
 // What cannot be read is refused with its line and without its text, together with what else is wrong.
@@ -113,9 +107,7 @@ func TestDotEnvRefused(t *testing.T) {
 	} {
 		for _, file := range test.files {
 			writeDotEnv(t, file)
-			if _, err := config.Load(true); err == nil || err.Error() != test.says {
-				t.Errorf("%q:\n got %v\nwant %s", file, err, test.says)
-			}
+			refuses(t, file, test.says)
 		}
 	}
 }
@@ -132,18 +124,14 @@ func TestDotEnvThatOthersCanWrite(t *testing.T) {
 		{0o600, false, ""}, {0o644, false, ""}, {0o620, false, mode}, {0o602, false, mode}, {0o600, true, owner},
 	} {
 		writeDotEnv(t, "DOCS=false\n")
-		if err := os.Chmod(".env", test.mode); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.Chmod(".env", test.mode))
 		if test.given {
 			giveAway(t, ".env")
 		}
 		for _, linked := range []bool{false, true} {
 			if linked {
 				file := filepath.Join(t.TempDir(), "settings")
-				if err := errors.Join(os.Rename(".env", file), os.Symlink(file, ".env")); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, errors.Join(os.Rename(".env", file), os.Symlink(file, ".env")))
 			}
 			setEnv(t, development)
 			if c, err := config.Load(true); err != nil || strings.Join(c.Warnings, "\n") != test.says {
@@ -171,18 +159,14 @@ func TestDotEnvThatOthersCanWrite(t *testing.T) {
 func TestDotEnvOfRoot(t *testing.T) {
 	writeDotEnv(t, "DOCS=false\n")
 	setEnv(t, production)
-	if err := errors.Join(os.Chmod(".", 0o755), os.Chmod(".env", 0o644)); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, errors.Join(os.Chmod(".", 0o755), os.Chmod(".env", 0o644)))
 	if os.Geteuid() != 0 {
 		if mustGiveAway {
 			t.Fatal("needs root")
 		}
 		t.Skip("needs root")
 	}
-	if err := syscall.Seteuid(65534); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, syscall.Seteuid(65534))
 	_, err := config.Load(true)
 	if err := errors.Join(err, syscall.Seteuid(0)); err != nil {
 		t.Error(err)
@@ -196,9 +180,7 @@ func TestRereadLogLevel(t *testing.T) {
 	for _, test := range []struct{ file, want string }{
 		{"LOG_LEVEL=debug\nDOCS=x", "DEBUG"}, {"", "INFO"}, {"LOG_LEVEL=loud", "LOG_LEVEL: must be debug, info, warn or error"}, {"x", ".env:1: must be NAME=value"},
 	} {
-		if err := os.WriteFile(".env", []byte(test.file), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(".env", []byte(test.file), 0o600))
 		level, err := c.RereadLogLevel()
 		got := level.String()
 		if err != nil {

@@ -19,9 +19,7 @@ import (
 func pemOf(t *testing.T, key any) string {
 	t.Helper()
 	der, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}))
 }
 
@@ -29,9 +27,7 @@ func pemOf(t *testing.T, key any) string {
 func publicPEM(t *testing.T, key ed25519.PrivateKey) string {
 	t.Helper()
 	der, err := x509.MarshalPKIXPublicKey(key.Public())
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
 }
 
@@ -39,9 +35,7 @@ func TestPrivateKeys(t *testing.T) {
 	first := ed25519.NewKeyFromSeed([]byte("the seed of a key that signs ..."))
 	second := ed25519.NewKeyFromSeed([]byte("the seed of a key of former days"))
 	elliptic, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	one, two := pemOf(t, first), pemOf(t, second)
 	for text, want := range map[string][]ed25519.PrivateKey{
 		one: {first}, strings.ReplaceAll(one, "\n", "\r\n"): {first}, two + "\n" + one + "\n\n": {second, first}, strings.TrimSuffix(one, "\n"): {first},
@@ -86,9 +80,7 @@ func TestPrivateKeys(t *testing.T) {
 	} {
 		path := write(t, text)
 		setEnv(t, development, "JWT_PRIVATE_KEY_FILE="+path)
-		if _, err := config.Load(true); err == nil || err.Error() != fmt.Sprintf("JWT_PRIVATE_KEY_FILE: %q: %s", path, says) {
-			t.Errorf("got %v, want %s", err, says)
-		}
+		refuses(t, path, fmt.Sprintf("JWT_PRIVATE_KEY_FILE: %q: %s", path, says))
 	}
 	// The key in the place of its path is not shown, nor is a secret enough without JWT_SECRET.
 	setEnv(t, development, "JWT_PRIVATE_KEY_FILE="+strings.ReplaceAll(one, "\n", " "))
@@ -102,14 +94,10 @@ func TestPrivateKeys(t *testing.T) {
 		t.Errorf("without JWT_SECRET: %v", err)
 	}
 	// Others may not write it: production refuses, and development warns.
-	if err := os.Chmod(path, 0o620); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Chmod(path, 0o620))
 	says := fmt.Sprintf("JWT_PRIVATE_KEY_FILE: %q: its mode lets others write it: chmod go-w", path)
 	setEnv(t, production, "JWT_PRIVATE_KEY_FILE="+path)
-	if _, err := config.Load(true); err == nil || err.Error() != says {
-		t.Errorf("got %v, want %s", err, says)
-	}
+	refuses(t, "", says)
 	if c := mustLoad(t, development, "JWT_PRIVATE_KEY_FILE="+path); len(c.Warnings) != 1 || c.Warnings[0] != says {
 		t.Errorf("warnings %q, want %s", c.Warnings, says)
 	}

@@ -15,6 +15,21 @@ const (
 	hidden = "hunter2-hunter2-hunter2"
 )
 
+func noError(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// refuses fails the test unless the settings are refused in these words.
+func refuses(t *testing.T, settings, says string) {
+	t.Helper()
+	if _, err := config.Load(true); err == nil || err.Error() != says {
+		t.Errorf("%.300q:\n got %v\nwant %s", settings, err, says)
+	}
+}
+
 // setEnv makes these variables, in lines of NAME=value, the whole environment until the test ends. Later ones win.
 func setEnv(t *testing.T, env ...string) {
 	t.Helper()
@@ -57,9 +72,7 @@ func mustLoad(t *testing.T, env ...string) *config.Config {
 	t.Helper()
 	setEnv(t, env...)
 	c, err := config.Load(true)
-	if err != nil {
-		t.Fatal(err)
-	}
+	noError(t, err)
 	return c
 }
 
@@ -283,9 +296,7 @@ func TestRefused(t *testing.T) {
 	for _, test := range refused {
 		for _, settings := range test.settings {
 			setEnv(t, development, settings)
-			if _, err := config.Load(true); err == nil || err.Error() != test.says {
-				t.Errorf("%.300q:\n got %v\nwant %s", settings, err, test.says)
-			}
+			refuses(t, settings, test.says)
 		}
 	}
 }

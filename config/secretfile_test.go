@@ -18,9 +18,7 @@ const otherKey = "2a4c6e80b1d3f597c8e0a2d4f6081b3d5f7193a5c7e9fb0d2e4f60718293a4
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -41,9 +39,7 @@ func TestSecretFileRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, syscall.Mkfifo(pipe, 0o600))
 	for _, test := range []struct{ path, says string }{
 		{filepath.Join(t.TempDir(), "none"), "no such file or directory"},
 		{"none/none", "no such file or directory"},
@@ -67,9 +63,7 @@ func TestSecretFileRefused(t *testing.T) {
 		for _, setting := range []string{"JWT_SECRET_FILE", "DATABASE_URL_FILE", "OIDC_CLIENT_SECRET_FILE"} {
 			setEnv(t, "APP_ENV=development\nDOCS=x", from(t, setting, test.path))
 			want := fmt.Sprintf("%s: %q: %s\nDOCS: must be true or false", setting, test.path, test.says)
-			if _, err := config.Load(true); err == nil || err.Error() != want {
-				t.Errorf("got %v, want %s", err, want)
-			}
+			refuses(t, setting, want)
 		}
 	}
 	// What is in a file is held to the rules of the setting. What looks like a secret in the place of a path is not shown.
@@ -90,9 +84,7 @@ func TestSecretFileRefused(t *testing.T) {
 		{"OIDC_CLIENT_SECRET_FILE", long, noPath},
 	} {
 		setEnv(t, "APP_ENV=development", from(t, test.setting, test.path))
-		if _, err := config.Load(true); err == nil || err.Error() != test.setting+test.says {
-			t.Errorf("got %v, want %s%s", err, test.setting, test.says)
-		}
+		refuses(t, test.path, test.setting+test.says)
 	}
 }
 
@@ -113,9 +105,7 @@ func TestSecretAndItsFile(t *testing.T) {
 		{"JWT_SECRET=" + key, "OIDC_CLIENT_SECRET=" + otherKey + "\nOIDC_CLIENT_SECRET_FILE=key\nOIDC_ISSUER=https://login.example.org\nOIDC_CLIENT_ID=x", "OIDC_CLIENT_SECRET"},
 	} {
 		writeDotEnv(t, test.dotEnv)
-		if err := errors.Join(os.WriteFile("key", []byte(otherKey), 0o600), os.WriteFile("url", []byte("sqlite:x.db"), 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, errors.Join(os.WriteFile("key", []byte(otherKey), 0o600), os.WriteFile("url", []byte("sqlite:x.db"), 0o600)))
 		setEnv(t, "APP_ENV=development", test.env)
 		c, err := config.Load(true)
 		if want := fmt.Sprintf(both, test.refused); test.refused != "" && (err == nil || err.Error() != want) {
@@ -130,12 +120,10 @@ func TestSecretAndItsFile(t *testing.T) {
 // Files are read as Kubernetes mounts them, behind links, and with any line ending. They hold what the setting itself may.
 func TestSecretFiles(t *testing.T) {
 	dir := t.TempDir()
-	if err := errors.Join(
+	noError(t, errors.Join(
 		os.Mkdir(dir+"/..2030_01_01", 0o755), os.WriteFile(dir+"/..2030_01_01/jwt", []byte(key), 0o644),
 		os.Symlink("..2030_01_01", dir+"/..data"), os.Symlink("..data/jwt", dir+"/jwt"),
-	); err != nil {
-		t.Fatal(err)
-	}
+	))
 	for path, want := range map[string]string{
 		dir + "/jwt": key, write(t, key+"\n"): key, write(t, key+"\r\n"): key, write(t, key+", "+otherKey+"\n"): key + " " + otherKey,
 		write(t, key+strings.Repeat(" ", 65536-len(key))): key,
@@ -174,9 +162,7 @@ func TestSecretFileThatOthersCanWrite(t *testing.T) {
 			t.Errorf("production: %v, exposed %v", err, exposed)
 		}
 		file, err := c.ReadFile("JWT_SECRET_FILE")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		if _, _, err := c.RereadKeys(file); err == nil == exposed || err != nil && err.Error() != strings.TrimPrefix(says, "JWT_SECRET_FILE: ") {
 			t.Errorf("production, again: %v, exposed %v", err, exposed)
 		}
@@ -190,14 +176,10 @@ func TestSecretFileThatOthersCanWrite(t *testing.T) {
 	}
 	for mode, exposed := range map[os.FileMode]bool{0o600: false, 0o644: false, 0o444: false, 0o620: true, 0o602: true} {
 		os.Remove("key")
-		if err := errors.Join(os.WriteFile("key", []byte(key), 0o600), os.Chmod("key", mode)); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, errors.Join(os.WriteFile("key", []byte(key), 0o600), os.Chmod("key", mode)))
 		refuses(exposed)
 	}
-	if err := os.Chmod("key", 0o644); err != nil {
-		t.Fatal(err)
-	}
+	noError(t, os.Chmod("key", 0o644))
 	giveAway(t, "key")
 	refuses(false)
 }
@@ -212,14 +194,10 @@ func TestRereadKeys(t *testing.T) {
 		{key + "," + hidden, "", "", "JWT_SECRET_FILE: key 2 is shorter than 32 bytes"},
 		{"", "", "", fmt.Sprintf("%q: is empty", file)},
 	} {
-		if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		noError(t, os.WriteFile(file, []byte(test.text), 0o600))
 		var keys []string
 		now, err := c.ReadFile("JWT_SECRET_FILE")
-		if err != nil {
-			t.Fatal(err)
-		}
+		noError(t, err)
 		read, warnings, err := c.RereadKeys(now)
 		for _, key := range read {
 			keys = append(keys, string(key))

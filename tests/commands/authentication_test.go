@@ -44,11 +44,8 @@ func TestServerWithoutAuthentication(t *testing.T) {
 // none of it.
 func impostor(t *testing.T, begin []pgproto3.BackendMessage) (address string, statements *atomic.Int64) {
 	t.Helper()
-	listener := servicetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
-	t.Cleanup(func() { listener.Close() })
 	statements = new(atomic.Int64)
-	serve := func(conn net.Conn) {
-		defer conn.Close()
+	return listenAs(t, func(conn net.Conn) {
 		backend := pgproto3.NewBackend(conn, conn)
 		if _, err := backend.ReceiveStartupMessage(); err != nil {
 			return
@@ -63,15 +60,5 @@ func impostor(t *testing.T, begin []pgproto3.BackendMessage) (address string, st
 		if _, bye := message.(*pgproto3.Terminate); err == nil && !bye {
 			statements.Add(1)
 		}
-	}
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go serve(conn)
-		}
-	}()
-	return listener.Addr().String(), statements
+	}), statements
 }

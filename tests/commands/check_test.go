@@ -126,42 +126,31 @@ func TestCheckProvider(t *testing.T) {
 			defer provider.Close()
 			issuer = provider.URL
 			p := servicetest.NewProgram(t, "OIDC_ISSUER="+issuer, "OIDC_CLIENT_ID=x", "OIDC_CLIENT_SECRET="+test.secret)
-			result, _ := servicetest.Check(t, p)
-			result.Has(t, test.level, "^OIDC_ISSUER: .*"+test.words)
+			servicetest.Finds(t, p, test.level, "^OIDC_ISSUER: .*"+test.words)
 		})
 	}
 }
 
 // Damage that the service would not notice at once is a fault.
 func TestCheckDamage(t *testing.T) {
-	eachDamaged := func(t *testing.T, words string, damage func(*servicetest.Database)) {
-		servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
-			damage(db)
-			result, _ := servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+db.URL))
-			result.Has(t, "fault", words)
+	for words, damage := range map[string][]string{
+		"table blocked_identities":    {"DROP TABLE blocked_identities"},
+		"table users: .*blocked_at":   {"ALTER TABLE users DROP COLUMN blocked_at"},
+		"index rsvps_list is missing": {"DROP INDEX rsvps_list"},
+		"RSVPs for no event|rsvps refers to events": {"INSERT INTO users (id, username, created_at) VALUES ('" + servicetest.IDOf(1) + "', 'x', '2030-01-01 00:00:00+00:00')",
+			"INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT 99, number, username, created_at FROM users"},
+	} {
+		t.Run(words, func(t *testing.T) {
+			servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
+				db.DB.SetMaxOpenConns(1)
+				db.Exec(map[string]string{"sqlite": "PRAGMA foreign_keys = OFF", "postgres": "SET session_replication_role = replica"}[db.Dialect])
+				for _, statement := range damage {
+					db.Exec(statement)
+				}
+				servicetest.Finds(t, servicetest.NewProgram(t, "DATABASE_URL="+db.URL), "fault", words)
+			})
 		})
 	}
-	t.Run("table", func(t *testing.T) {
-		eachDamaged(t, "table blocked_identities", func(db *servicetest.Database) { db.Exec("DROP TABLE blocked_identities") })
-	})
-	t.Run("column", func(t *testing.T) {
-		eachDamaged(t, "table users: .*blocked_at", func(db *servicetest.Database) { db.Exec("ALTER TABLE users DROP COLUMN blocked_at") })
-	})
-	t.Run("index", func(t *testing.T) {
-		eachDamaged(t, "index rsvps_list is missing", func(db *servicetest.Database) { db.Exec("DROP INDEX rsvps_list") })
-	})
-	t.Run("orphan", func(t *testing.T) {
-		eachDamaged(t, "RSVPs for no event|rsvps refers to events", func(db *servicetest.Database) {
-			db.DB.SetMaxOpenConns(1)
-			if db.Dialect == "sqlite" {
-				db.Exec("PRAGMA foreign_keys = OFF")
-			} else {
-				db.Exec("SET session_replication_role = replica")
-			}
-			db.Exec("INSERT INTO users (id, username, created_at) VALUES (?, 'x', ?)", servicetest.IDOf(1), servicetest.At(2030))
-			db.Exec("INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT 99, number, username, ? FROM users", servicetest.At(2030))
-		})
-	})
 }
 
 func TestCheckSQLiteFile(t *testing.T) {
@@ -175,22 +164,17 @@ func TestCheckSQLiteFile(t *testing.T) {
 		copy(damaged[i:], strings.Repeat("\xff", 64))
 	}
 	os.WriteFile(file, damaged, 0o600)
-	result, _ := servicetest.Check(t, p)
-	result.Has(t, "fault", "damaged|malformed")
+	servicetest.Finds(t, p, "fault", "damaged|malformed")
 	os.WriteFile(file, bytes.Replace(text, []byte("alice"), []byte("alicf"), 1), 0o600) // in a table, and not in its index
-	result, _ = servicetest.Check(t, p)
-	result.Has(t, "fault", "damaged: .*missing from index")
+	servicetest.Finds(t, p, "fault", "damaged: .*missing from index")
 	os.WriteFile(file, []byte("this is no database at all, but text"), 0o600)
-	result, _ = servicetest.Check(t, p)
-	result.Has(t, "fault", "not a database")
+	servicetest.Finds(t, p, "fault", "not a database")
 	os.WriteFile(file, text, 0o600)
 	os.WriteFile(file+"-wal", []byte("x"), 0o600)
-	result, _ = servicetest.Check(t, p)
-	result.Has(t, "warning", "-wal without a -shm")
+	servicetest.Finds(t, p, "warning", "-wal without a -shm")
 	servicetest.Is(t, folderNames(t, p.Dir), "worldevents.db\nworldevents.db-wal\n", "files made")
 	p = p.With("DATABASE_URL=sqlite:missing/worldevents.db")
-	result, _ = servicetest.Check(t, p)
-	result.Has(t, "fault", "missing: .*no such file")
+	servicetest.Finds(t, p, "fault", "missing: .*no such file")
 }
 
 // What a killed service leaves is read as it is: only who may write takes the log in, or rolls a journal back.
@@ -202,13 +186,11 @@ func TestCheckAfterKill(t *testing.T) {
 	s.Signal(syscall.SIGKILL)
 	s.Wait(20 * time.Second)
 	before := folder(t, p.Dir)
-	result, _ := servicetest.Check(t, p)
-	result.Has(t, "ok", "foreign keys")
+	servicetest.Finds(t, p, "ok", "foreign keys")
 	servicetest.Is(t, folder(t, p.Dir), before, "the folder")
 	os.WriteFile(filepath.Join(p.Dir, "worldevents.db-journal"), []byte("x"), 0o600)
 	before = folder(t, p.Dir)
-	result, _ = servicetest.Check(t, p)
-	result.Has(t, "fault", "readonly")
+	servicetest.Finds(t, p, "fault", "readonly")
 	servicetest.Is(t, folder(t, p.Dir), before, "the folder")
 }
 
@@ -221,12 +203,9 @@ func TestCheckPostgresHosts(t *testing.T) {
 	result, _ := servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+beyond))
 	result.Has(t, "ok", "PostgreSQL ")
 	result.Has(t, "ok", "foreign keys")
-	result, _ = servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_MAX_CONNS=10000"))
-	result.Has(t, "fault", "DB_MAX_CONNS=10000: the server has")
-	result, _ = servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+regexp.MustCompile(`/[^/?]*($|\?)`).ReplaceAllString(db.URL, "/nowhere$1")))
-	result.Has(t, "fault", `no connection: .*database "nowhere" does not exist`)
-	result, _ = servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL=postgres://u:s3cr3t@127.0.0.1:1/d"))
-	result.Has(t, "fault", `^127\.0\.0\.1:1: no connection: connection refused`)
+	servicetest.Finds(t, servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_MAX_CONNS=10000"), "fault", "DB_MAX_CONNS=10000: the server has")
+	servicetest.Finds(t, servicetest.NewProgram(t, "DATABASE_URL="+regexp.MustCompile(`/[^/?]*($|\?)`).ReplaceAllString(db.URL, "/nowhere$1")), "fault", `no connection: .*database "nowhere" does not exist`)
+	servicetest.Finds(t, servicetest.NewProgram(t, "DATABASE_URL=postgres://u:s3cr3t@127.0.0.1:1/d"), "fault", `^127\.0\.0\.1:1: no connection: connection refused`)
 }
 
 // What serve would migrate, work with all the same, or refuse.
@@ -238,11 +217,9 @@ func TestCheckSchema(t *testing.T) {
 		result.Has(t, "warning", "the schema is version 99999, and this program knows")
 		result.Has(t, "ok", "foreign keys")
 		db.Exec("DELETE FROM goose_db_version WHERE version_id > 0")
-		result, _ = servicetest.Check(t, p)
-		result.Has(t, "fault", "a table blocked_identities of another program")
+		servicetest.Finds(t, p, "fault", "a table blocked_identities of another program")
 		db.Exec("DROP TABLE goose_db_version")
-		result, _ = servicetest.Check(t, p)
-		result.Has(t, "fault", "a table blocked_identities of another program")
+		servicetest.Finds(t, p, "fault", "a table blocked_identities of another program")
 	})
 }
 
@@ -269,8 +246,7 @@ func TestCheckPostgresServer(t *testing.T) {
 		if test.statement != "" {
 			db.Exec(test.statement)
 		}
-		result, _ := servicetest.Check(t, p)
-		result.Has(t, test.level, test.words)
+		servicetest.Finds(t, p, test.level, test.words)
 		if test.undo != "" {
 			db.Exec("SET default_transaction_read_only = off")
 			db.Exec(test.undo)
@@ -299,8 +275,7 @@ func TestCheckPlainConnection(t *testing.T) {
 	}
 	proxy := forwardFromOutside(t, address.Host)
 	address.Host = proxy
-	result, _ = servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+address.String()))
-	result.Has(t, "warning", "^"+regexp.QuoteMeta(proxy)+": the connection is not encrypted")
+	servicetest.Finds(t, servicetest.NewProgram(t, "DATABASE_URL="+address.String()), "warning", "^"+regexp.QuoteMeta(proxy)+": the connection is not encrypted")
 }
 
 // forwardFromOutside listens on an address of this machine that is not a loopback one, and forwards to target.
@@ -308,40 +283,20 @@ func forwardFromOutside(t *testing.T, target string) (address string) {
 	t.Helper()
 	addresses, _ := net.InterfaceAddrs()
 	for _, a := range addresses {
-		ip, ok := a.(*net.IPNet)
-		if !ok || ip.IP.To4() == nil || ip.IP.IsLoopback() {
-			continue
-		}
-		listener, err := net.Listen("tcp", net.JoinHostPort(ip.IP.String(), "0"))
-		if err != nil {
-			continue
-		}
-		t.Cleanup(func() { listener.Close() })
-		go func() {
-			for {
-				conn, err := listener.Accept()
+		if ip, ok := a.(*net.IPNet); ok && ip.IP.To4() != nil && !ip.IP.IsLoopback() {
+			return listenOn(t, ip.IP.String(), func(conn net.Conn) {
+				other, err := net.Dial("tcp", target)
 				if err != nil {
 					return
 				}
-				go forward(conn, target)
-			}
-		}()
-		return listener.Addr().String()
+				go func() {
+					defer other.Close()
+					io.Copy(other, conn)
+				}()
+				io.Copy(conn, other)
+			})
+		}
 	}
 	servicetest.Missing(t, "this machine has no address but loopback ones")
 	return ""
-}
-
-// forward copies both ways until one side ends.
-func forward(conn net.Conn, target string) {
-	defer conn.Close()
-	other, err := net.Dial("tcp", target)
-	if err != nil {
-		return
-	}
-	go func() {
-		defer other.Close()
-		io.Copy(other, conn)
-	}()
-	io.Copy(conn, other)
 }

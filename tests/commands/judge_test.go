@@ -64,8 +64,7 @@ func TestJudgement(t *testing.T) {
 			exec(with(statement))
 		}
 		says := regexp.MustCompile(with(b.says))
-		result, _ := servicetest.Check(t, p)
-		result.Has(t, "fault", with(b.says))
+		servicetest.Finds(t, p, "fault", with(b.says))
 		tells := func(command, text string) {
 			t.Helper()
 			text = strings.ReplaceAll(text, `\"`, "")
@@ -80,8 +79,7 @@ func TestJudgement(t *testing.T) {
 					t.Errorf("%s: status %d", command, status)
 				}
 			}
-			result, _ := servicetest.Check(t, p)
-			result.Has(t, "fault", with(b.says))
+			servicetest.Finds(t, p, "fault", with(b.says))
 			for _, statement := range b.mended {
 				exec(with(statement))
 			}
@@ -147,8 +145,7 @@ func TestSequencesBesideWriters(t *testing.T) {
 	db.Exec("SELECT setval('events_number_seq', 1, false)")
 	s.Is(500, "POST", servicetest.Plaza, servicetest.EventBody, cookies)
 	db.Exec("SELECT setval('events_number_seq', 1, false)")
-	result, _ := servicetest.Check(t, p)
-	result.Has(t, "fault", "numbers of new rows in events are taken")
+	servicetest.Finds(t, p, "fault", "numbers of new rows in events are taken")
 
 	db.Exec("SELECT setval('events_number_seq', 100)")
 	db.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) SELECT gen_random_uuid(), 'crowd', 'n', '', '2030-01-01', now() FROM generate_series(1, 20000)")
@@ -224,8 +221,7 @@ func TestUnreadableSequences(t *testing.T) {
 	p.Fails("a number or an id of the new user is taken", "session", "issue", "bob")
 	db.Exec("GRANT SELECT ON ALL SEQUENCES IN SCHEMA public TO " + user(other))
 	db.Exec("SELECT setval('users_number_seq', 1, false)")
-	result, _ := servicetest.Check(t, p)
-	result.Has(t, "fault", "numbers of new rows in users are taken.* as the role postgres, who owns the tables$")
+	servicetest.Finds(t, p, "fault", "numbers of new rows in users are taken.* as the role postgres, who owns the tables$")
 }
 
 // An instance that has run through a restore which left no marks shows what it brought once migrate has run.
@@ -280,8 +276,7 @@ func TestMissingCertificateFile(t *testing.T) {
 	t.Parallel()
 	for _, parameter := range []string{"sslrootcert", "sslcert=x.pem&sslkey"} {
 		p := servicetest.NewProgram(t, fmt.Sprintf("DATABASE_URL=postgres://u:s3cr3t@127.0.0.1:1/d?sslmode=verify-full&%s=/nowhere/ca.pem", parameter))
-		result, _ := servicetest.Check(t, p)
-		result.Has(t, "fault", "^DATABASE_URL: .*open /nowhere/ca.pem: no such file or directory$")
+		servicetest.Finds(t, p, "fault", "^DATABASE_URL: .*open /nowhere/ca.pem: no such file or directory$")
 		if _, stderr, status := p.Run("serve"); status != 1 || !strings.Contains(stderr, "/nowhere/ca.pem") || strings.Contains(stderr, "s3cr3t") {
 			t.Errorf("%d %s", status, stderr)
 		}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"net/http"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -128,21 +126,13 @@ func TestReplayAuditSince(t *testing.T) {
 	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
 		s.SignIn("alice").Create("plaza", "n", servicetest.When)
 		s.Database.Exec("UPDATE events SET created_at = '2026-02-01 00:00:00.0002+00:00'")
-		restored := servicetest.OpenSQLite(t, filepath.Join(p.Dir, "restored.db"))
-		if _, stderr, status := p.Run("copy", "--to", restored.URL); status != 0 {
-			t.Fatal(stderr)
-		}
-		s.SignIn("alice").Create("plaza", "later", servicetest.When)
+		q := restored(t, s, p)
 		for _, format := range []string{"text", "json"} {
-			_, line, status := p.With("LOG_FORMAT="+format).Run("event", "remove", "--creator", "alice", "--since", "2026-02-01T00:00:00.0005Z")
-			if status != 0 {
-				t.Fatal(line)
-			}
+			s.SignIn("alice").Create("plaza", "later", servicetest.When)
+			_, line, _ := p.With("LOG_FORMAT="+format).Run("event", "remove", "--creator", "alice", "--since", "2026-02-01T00:00:00.0005Z")
 			log := filepath.Join(p.Dir, format)
 			appendTo(t, log, line)
-			q := p.With("DATABASE_URL=" + restored.URL)
 			servicetest.Is(t, q.MustRun("replay-audit", log), `{"repeated":0}`+"\n", "%s after %s", format, line)
-			s.SignIn("alice").Create("plaza", "later", servicetest.When)
 		}
 	})
 }
@@ -151,32 +141,16 @@ func TestReplayAuditSince(t *testing.T) {
 // LOG_LEVEL says.
 func TestReplayAuditOfUsers(t *testing.T) {
 	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
-		restored := servicetest.OpenSQLite(t, filepath.Join(p.Dir, "restored.db"))
-		if s.Database.Dialect == "postgres" {
-			restored = servicetest.EmptyPostgres(t)
-		}
 		alice := s.SignIn("alice")
 		ids := []string{alice.Create("plaza", "a", servicetest.When), alice.Create("plaza", "b", servicetest.When)}
 		kept := alice.Create("plaza", "kept", servicetest.When)
-		if _, stderr, status := p.Run("copy", "--to", restored.URL); status != 0 {
-			t.Fatal(stderr)
-		}
+		q := restored(t, s, p)
 		for i, format := range []string{"text", "json"} {
-			served := p.Another().With("LOG_LEVEL=error", "LOG_FORMAT="+format).ServeReady()
-			change := func(path string, form url.Values) {
-				t.Helper()
-				browser := servicetest.NewBrowser(served.URL, http.DefaultTransport)
-				browser.Cookies["refreshToken"] = alice.Cookie("refreshToken")
-				if res := browser.Do("POST", path, form.Encode(), servicetest.AsForm); res.Status != 204 && res.Status != 409 {
-					t.Fatal(res)
-				}
+			log, served := cancel(t, p, alice, format, ids[i])
+			if res := served.Ask("POST", "/events/leave", "id="+kept, "refreshToken="+alice.Cookie("refreshToken"), servicetest.AsForm); res.Status != 204 && res.Status != 409 {
+				t.Fatal(res)
 			}
-			change("/events/cancel", url.Values{"id": {ids[i]}})
-			change("/events/leave", url.Values{"id": {kept}})
-			served.Says(ids[i], 1)
-			log := filepath.Join(p.Dir, format)
-			appendTo(t, log, "Jan  2 03:04:05 host worldevents[7]: "+served.Log.String())
-			q := p.With("DATABASE_URL=" + restored.URL)
+			appendTo(t, log, served.Log.String())
 			servicetest.Is(t, q.MustRun("replay-audit", log), `{"repeated":1}`+"\n", "%s after %s", format, served.Log)
 			if got := q.MustRun("event", "list", "--world", "plaza"); strings.Contains(got, ids[i]) || !strings.Contains(got, kept) {
 				t.Errorf("%s: %s", format, got)
@@ -189,49 +163,25 @@ func TestReplayAuditOfUsers(t *testing.T) {
 // an old backup, and leaves the other in a new one.
 func TestReplayAuditKeyUsedAgain(t *testing.T) {
 	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
-		restore := func() *servicetest.Program {
-			t.Helper()
-			restored := servicetest.OpenSQLite(t, filepath.Join(t.TempDir(), "restored.db"))
-			if s.Database.Dialect == "postgres" {
-				restored = servicetest.EmptyPostgres(t)
-			}
-			if _, stderr, status := p.Run("copy", "--to", restored.URL); status != 0 {
-				t.Fatal(stderr)
-			}
-			return p.With("DATABASE_URL=" + restored.URL)
-		}
 		alice := s.SignIn("alice")
 		create := func() string {
 			t.Helper()
-			body := `{"name":"raid","description":"","scheduledAt":"` + servicetest.When + `"}`
-			return alice.Post(servicetest.Plaza, body, servicetest.Header("Idempotency-Key", "raid")).Is(200, servicetest.Success).Header.Get("Event-Id")
+			return alice.Post(servicetest.Plaza, servicetest.EventBody, servicetest.Header("Idempotency-Key", "raid")).Is(200, servicetest.Success).Header.Get("Event-Id")
 		}
 		id := create()
-		first := restore()
+		first := restored(t, s, p)
 		logs := make(map[string]string)
 		for _, format := range []string{"text", "json"} {
-			served := p.Another().With("LOG_LEVEL=error", "LOG_FORMAT="+format).ServeReady()
-			browser := servicetest.NewBrowser(served.URL, http.DefaultTransport)
-			browser.Cookies["refreshToken"] = alice.Cookie("refreshToken")
-			if res := browser.Do("POST", "/events/cancel", url.Values{"id": {id}}.Encode(), servicetest.AsForm); res.Status != 204 {
-				t.Fatal(res)
-			}
-			served.Says(id, 1)
-			logs[format] = filepath.Join(t.TempDir(), "audit.log")
-			appendTo(t, logs[format], served.Log.String())
-			if again := create(); again != id {
-				t.Fatalf("%s, want %s", again, id)
-			}
+			logs[format], _ = cancel(t, p, alice, format, id)
+			servicetest.Is(t, create(), id, "the id of the next one")
 		}
-		second := restore()
+		second := restored(t, s, p)
 		for format, log := range logs {
-			if got := second.MustRun("replay-audit", log); got != `{"repeated":0}`+"\n" || !strings.Contains(second.MustRun("event", "list", "--world", "plaza"), id) {
-				t.Errorf("%s: %s", format, got)
-			}
+			servicetest.Is(t, second.MustRun("replay-audit", log), `{"repeated":0}`+"\n", "%s", format)
+			servicetest.Contains(t, second.MustRun("event", "list", "--world", "plaza"), id)
 		}
-		if got := first.MustRun("replay-audit", logs["json"]); got != `{"repeated":1}`+"\n" || strings.Contains(first.MustRun("event", "list", "--world", "plaza"), id) {
-			t.Error(got)
-		}
+		servicetest.Is(t, first.MustRun("replay-audit", logs["json"]), `{"repeated":1}`+"\n", "the old backup")
+		servicetest.Lacks(t, first.MustRun("event", "list", "--world", "plaza"), id)
 	})
 }
 
@@ -272,10 +222,26 @@ func TestReplayAuditNameTaken(t *testing.T) {
 
 func appendTo(t *testing.T, file, text string) {
 	t.Helper()
-	f, err := os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err == nil {
-		_, err = f.WriteString(text)
-		err = errors.Join(err, f.Close())
-	}
-	servicetest.NoError(t, err)
+	f := servicetest.Must(os.OpenFile(file, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600))(t)
+	_, err := f.WriteString(text)
+	servicetest.NoError(t, errors.Join(err, f.Close()))
+}
+
+// restored is the program on a backup that p makes now.
+func restored(t *testing.T, s *servicetest.Service, p *servicetest.Program) *servicetest.Program {
+	t.Helper()
+	to := servicetest.EmptyDatabases[s.Database.Dialect](t)
+	p.MustCopy(to.URL)
+	return p.With("DATABASE_URL=" + to.URL)
+}
+
+// cancel has a user cancel an event on a service whose log has a format. It returns a file with that log.
+func cancel(t *testing.T, p *servicetest.Program, c *servicetest.Client, format, id string) (log string, served *servicetest.Process) {
+	t.Helper()
+	served = p.Another().With("LOG_LEVEL=error", "LOG_FORMAT="+format).ServeReady()
+	served.Ask("POST", "/events/cancel", "id="+id, "refreshToken="+c.Cookie("refreshToken"), servicetest.AsForm).Is(t, 204)
+	served.Says(id, 1)
+	log = filepath.Join(t.TempDir(), "audit.log")
+	appendTo(t, log, "Jan  2 03:04:05 host worldevents[7]: "+served.Log.String())
+	return log, served
 }

@@ -13,7 +13,12 @@ import (
 // listenAs listens and has speak talk to whoever connects.
 func listenAs(t *testing.T, speak func(net.Conn)) (address string) {
 	t.Helper()
-	listener := servicetest.Must(net.Listen("tcp", "127.0.0.1:0"))(t)
+	return listenOn(t, "127.0.0.1", speak)
+}
+
+func listenOn(t *testing.T, host string, speak func(net.Conn)) (address string) {
+	t.Helper()
+	listener := servicetest.Must(net.Listen("tcp", net.JoinHostPort(host, "0")))(t)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {
@@ -58,15 +63,13 @@ func TestDatabaseOfNoUse(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			url := "postgres://me:s3cr3t@" + test.host + "/db?connect_timeout=1&sslmode=disable"
-			result, _ := servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+url))
-			result.Has(t, "fault", "^"+regexp.QuoteMeta(test.host)+"(:5432)?: no connection: .*"+test.words)
+			servicetest.Finds(t, servicetest.NewProgram(t, "DATABASE_URL="+url), "fault", "^"+regexp.QuoteMeta(test.host)+"(:5432)?: no connection: .*"+test.words)
 			several := strings.Replace(url, "/db", ",127.0.0.1:1/db", 1)
-			result, _ = servicetest.Check(t, servicetest.NewProgram(t, "DATABASE_URL="+several))
 			said := "^" + regexp.QuoteMeta(test.host) + "(:5432)?,127.0.0.1:1: no connection: .*" + test.words + ".*; connection refused$"
 			if test.name == "refuses" { // twice the same
 				said = "^127.0.0.1:1: no connection: connection refused$"
 			}
-			result.Has(t, "fault", said)
+			servicetest.Finds(t, servicetest.NewProgram(t, "DATABASE_URL="+several), "fault", said)
 			// All commands are tried where it refuses, which is soonest, and one of them elsewhere: they open it in the same way.
 			tried := commands[3:4]
 			if test.name == "refuses" {

@@ -54,35 +54,6 @@ func TestReadinessOfReadOnlyDatabase(t *testing.T) {
 	servicetest.Is(t, readOnly.Client().Post(servicetest.Plaza, servicetest.EventBody, token).IsError(500, "internal").Error().Detail, "create event: database unavailable", "detail")
 }
 
-// Labels come from the contract, never from a request; no value of any cookie is among them.
-func TestMetrics(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		alice := s.SignIn("alice")
-		id := alice.Create("plaza", "n", servicetest.When)
-		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
-		alice.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(id, "n", "", servicetest.When, "alice")))
-		s.Client().Get(servicetest.Plaza).IsError(401, "no_token")
-		alice.Get("/nothing-here").IsError(404, "not_found")
-		alice.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
-		text := servicetest.Metrics(t, s)
-		for _, line := range []string{
-			responses("createEvent", 200, "") + " 1",
-			responses("listEvents", 200, "") + " 1",
-			responses("joinEvent", 200, "") + " 1",
-			responses("listEvents", 401, "no_token") + " 1",
-			`worldevents_refreshes_total{outcome="refreshed"} 1`,
-			`worldevents_request_duration_seconds_count{operation="refreshSession"} 1`,
-			`go_sql_max_open_connections{db_name="` + s.Database.Dialect,
-			"process_resident_memory_bytes", "go_goroutines",
-		} {
-			servicetest.Contains(t, text, line)
-		}
-		for _, secret := range []string{"alice", "plaza", id, "nothing-here", alice.Cookie("token"), alice.Cookie("refreshToken"), string(servicetest.Key)} {
-			servicetest.Lacks(t, text, secret)
-		}
-	})
-}
-
 // Profiles are for the operator alone, and show the program but nothing of what it handles.
 func TestProfiles(t *testing.T) {
 	t.Parallel()

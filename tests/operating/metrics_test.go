@@ -295,7 +295,8 @@ func TestBuildAndSchema(t *testing.T) {
 	}
 }
 
-// The page about monitoring names every metric of ours, and no other, and each follows the conventions of Prometheus.
+// The page about monitoring names every metric of ours, and no other, each follows the conventions of Prometheus, and none has anything of a
+// request.
 func TestMetricsAreListed(t *testing.T) {
 	t.Parallel()
 	var listed, got []string
@@ -304,8 +305,15 @@ func TestMetricsAreListed(t *testing.T) {
 	}
 	for _, db := range []*servicetest.Database{servicetest.SQLite(t), servicetest.Postgres(t)} {
 		s := servicetest.Start(t, db)
-		s.SignIn("alice").Get(servicetest.Plaza)
+		alice := s.SignIn("alice")
+		id := alice.Create("plaza", "n", servicetest.When)
+		alice.Get("/nothing-here").IsError(404, "not_found")
+		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		servicetest.Is(t, servicetest.Metric(t, s, `worldevents_refreshes_total{outcome="refreshed"}`), 1, "refreshes")
 		text := servicetest.Metrics(t, s)
+		for _, secret := range []string{"alice", "plaza", id, "nothing-here", alice.Cookie("token"), alice.Cookie("refreshToken"), string(servicetest.Key)} {
+			servicetest.Lacks(t, text, secret)
+		}
 		for _, match := range regexp.MustCompile(`(?m)^# HELP (worldevents_\w+) `).FindAllStringSubmatch(text, -1) {
 			got = append(got, match[1])
 		}

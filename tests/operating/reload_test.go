@@ -2,7 +2,6 @@ package operating
 
 import (
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -64,12 +63,12 @@ func TestReloadKeys(t *testing.T) {
 		is("before, from the cache", servicetest.Plaza, alice, 200, "")
 
 		hangUp(t, s, `SIGHUP: JWT_SECRET_FILE was read again","changed":false,`+signsWith(keyA))
-		tag := etagOf(t, s, alice)
+		tag := s.Ask("GET", servicetest.Plaza, "", alice).Header.Get("ETag")
 		publish(keyB + "," + keyA + "\n")
 		hangUp(t, s, `SIGHUP: JWT_SECRET_FILE was read again","changed":true,`+signsWith(keyB))
 		is("the old key is the second", servicetest.Plaza, alice, 200, "")
 		is("the old key is the second", servicetest.SessionPath, alice, 200, "")
-		if etagOf(t, s, alice) == tag {
+		if s.Ask("GET", servicetest.Plaza, "", alice).Header.Get("ETag") == tag {
 			t.Error("ETags are still made with the old key")
 		}
 		bob := issue("bob")
@@ -78,9 +77,7 @@ func TestReloadKeys(t *testing.T) {
 
 		var waiting sync.WaitGroup
 		waiting.Go(func() {
-			if status, body := waitForNews(t, s, alice); status != 200 || !strings.Contains(body, "Chess") {
-				t.Errorf("who waits: %d %s", status, body)
-			}
+			servicetest.Contains(t, s.Ask("GET", servicetest.Plaza+"?wait=50", "", alice, servicetest.IfNoneMatch(s.Ask("GET", servicetest.Plaza, "", alice).Header.Get("ETag"))).Body, "Chess")
 		})
 		servicetest.Eventually(t, 20*time.Second, "alice waits", func() bool {
 			_, metrics := s.AdminBody("/metrics")
@@ -188,17 +185,9 @@ func TestFilesAreLookedAt(t *testing.T) {
 // refreshed returns the JWT of a refresh.
 func refreshed(t *testing.T, s *servicetest.Process, cookies string) string {
 	t.Helper()
-	r, _ := http.NewRequest("GET", s.URL+servicetest.RefreshPath, nil)
-	r.Header.Set("Cookie", cookies)
-	res := servicetest.Must(http.DefaultClient.Do(r))(t)
-	defer res.Body.Close()
-	for _, cookie := range res.Cookies() {
-		if cookie.Name == "token" {
-			return cookie.Value
-		}
-	}
-	t.Fatalf("refresh: %d", res.StatusCode)
-	return ""
+	browser := servicetest.NewBrowser(s.URL, http.DefaultTransport)
+	browser.Do("GET", servicetest.RefreshPath, "", servicetest.Header("Cookie", cookies)).Is(t, 200)
+	return browser.Cookies["token"]
 }
 
 func keyOf(t *testing.T, token string) string {
@@ -207,95 +196,49 @@ func keyOf(t *testing.T, token string) string {
 	return fmt.Sprint(header["kid"])
 }
 
-// waitForNews waits for news of the plaza, and returns the response.
-func waitForNews(t *testing.T, s *servicetest.Process, cookies string) (int, string) {
-	t.Helper()
-	r, _ := http.NewRequest("GET", s.URL+servicetest.Plaza+"?wait=50", nil)
-	r.Header.Set("Cookie", cookies)
-	r.Header.Set("If-None-Match", etagOf(t, s, cookies))
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Error(err)
-		return 0, ""
-	}
-	defer res.Body.Close()
-	body, _ := io.ReadAll(res.Body)
-	return res.StatusCode, string(body)
-}
-
-// etagOf returns the ETag of the plaza's list.
-func etagOf(t *testing.T, s *servicetest.Process, cookies string) string {
-	t.Helper()
-	r, _ := http.NewRequest("GET", s.URL+servicetest.Plaza, nil)
-	r.Header.Set("Cookie", cookies)
-	res, err := http.DefaultClient.Do(r)
-	if err != nil {
-		t.Error(err)
-		return ""
-	}
-	defer res.Body.Close()
-	return res.Header.Get("ETag")
-}
-
 // Reloads under load refuse nobody who holds a JWT of a key that stays, however many signals come.
 func TestReloadUnderLoad(t *testing.T) {
-	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
-		p := servicetest.NewProgram(t, "JWT_SECRET=", "JWT_SECRET_FILE=key", "DATABASE_URL="+db.URL, "LOG_FORMAT=json", "LOG_LEVEL=warn")
-		key := filepath.Join(p.Dir, "key")
-		servicetest.WriteSecret(t, key, keyA)
-		s := p.ServeReady()
-		alice := strings.TrimSpace(p.For(t).MustRun("session", "issue", "alice"))
-		const clients = 100
-		client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: clients}, Timeout: time.Minute}
-		defer client.CloseIdleConnections()
-		var done atomic.Bool
-		var requests atomic.Int64
-		var all sync.WaitGroup
-		for i := range clients {
-			path := servicetest.SessionPath // which asks no database, so that nobody is refused for want of a connection
-			if i%50 == 0 {
-				path = servicetest.Plaza
+	t.Parallel()
+	p := servicetest.NewProgram(t, "JWT_SECRET=", "JWT_SECRET_FILE=key", "LOG_FORMAT=json", "LOG_LEVEL=warn")
+	key := filepath.Join(p.Dir, "key")
+	servicetest.WriteSecret(t, key, keyA)
+	s := p.ServeReady()
+	alice := servicetest.Header("Cookie", strings.TrimSpace(p.MustRun("session", "issue", "alice")))
+	const clients = 100
+	transport := &http.Transport{MaxIdleConnsPerHost: clients}
+	defer transport.CloseIdleConnections()
+	var done atomic.Bool
+	var requests atomic.Int64
+	var all sync.WaitGroup
+	for range clients {
+		all.Go(func() {
+			browser := servicetest.NewBrowser(s.URL, transport)
+			for !done.Load() && !t.Failed() {
+				browser.Do("GET", servicetest.SessionPath, "", alice).Is(t, 200)
+				requests.Add(1)
 			}
-			all.Go(func() {
-				for !done.Load() {
-					r, _ := http.NewRequest("GET", s.URL+path, nil)
-					r.Header.Set("Cookie", alice)
-					res, err := client.Do(r)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					res.Body.Close()
-					if requests.Add(1); res.StatusCode != 200 {
-						t.Errorf("%s: %d", path, res.StatusCode)
-						return
-					}
-				}
-			})
-		}
-		for i := range 9 {
-			before := requests.Load()
-			first := []string{keyA, keyB, keyC}[i%3]
-			keys := append([]string{first}, []string{keyA}[:min(i%3, 1)]...)
-			servicetest.WriteSecret(t, key, strings.Join(keys, ",")+"\n")
-			hangUp(t, s, signsWith(first))
-			servicetest.Eventually(t, 20*time.Second, "requests go on", func() bool { return t.Failed() || requests.Load() >= before+clients/4 })
-		}
-		servicetest.WriteSecret(t, key, keyB+","+keyA)
-		for range 50 {
-			s.Signal(syscall.SIGHUP)
-		}
-		hangUp(t, s, signsWith(keyB))
-		done.Store(true)
-		all.Wait()
-		if s.Admin("/readyz") != 200 {
-			t.Errorf("not ready: %s", s.Log)
-		}
-		s.Signal(syscall.SIGTERM)
+		})
+	}
+	for i := range 9 {
+		before := requests.Load()
+		first := []string{keyA, keyB, keyC}[i%3]
+		keys := append([]string{first}, []string{keyA}[:min(i%3, 1)]...)
+		servicetest.WriteSecret(t, key, strings.Join(keys, ",")+"\n")
+		hangUp(t, s, signsWith(first))
+		servicetest.Eventually(t, 20*time.Second, "requests go on", func() bool { return t.Failed() || requests.Load() >= before+clients/4 })
+	}
+	servicetest.WriteSecret(t, key, keyB+","+keyA)
+	for range 50 {
 		s.Signal(syscall.SIGHUP)
-		servicetest.Is(t, s.Wait(30*time.Second), 0, "exit status")
-		showsNone(t, s, keyA, keyB, keyC)
-	})
+	}
+	hangUp(t, s, signsWith(keyB))
+	done.Store(true)
+	all.Wait()
+	servicetest.Is(t, s.Admin("/readyz"), 200, "/readyz")
+	s.Signal(syscall.SIGTERM)
+	s.Signal(syscall.SIGHUP)
+	servicetest.Is(t, s.Wait(30*time.Second), 0, "exit status")
+	showsNone(t, s, keyA, keyB, keyC)
 }
 
 // The file of SQLite is the same as long as the process runs, and a warning that holds at start holds when a file is read again.

@@ -48,3 +48,10 @@ func (c Checked) Has(t *testing.T, level, words string) {
 	}
 	t.Errorf("no %s %q: %+v", level, words, c.Findings)
 }
+
+// Finds runs the command, and fails the test unless it finds that.
+func Finds(t *testing.T, p *Program, level, words string) {
+	t.Helper()
+	result, _ := Check(t, p)
+	result.Has(t, level, words)
+}

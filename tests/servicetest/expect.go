@@ -36,3 +36,8 @@ func (res Result) Is(tb testing.TB, status int) {
 		tb.Errorf("%v, want %d", res, status)
 	}
 }
+
+// Ask is Do with all of the response.
+func (s *Process) Ask(method, path, body, cookies string, with ...RequestOption) Result {
+	return NewBrowser(s.URL, plain.Transport).Do(method, path, body, append(with, Header("Cookie", cookies))...)
+}

@@ -331,7 +331,7 @@ var plain = &http.Client{
 
 // Do sends a request with these cookies to the public listener and returns status and body, or 0 and the error.
 func (s *Process) Do(method, path, body, cookies string) (int, string) {
-	return NewBrowser(s.URL, plain.Transport).Do(method, path, body, Header("Cookie", cookies)).read()
+	return s.Ask(method, path, body, cookies).read()
 }
 
 // OneLine reports whether text is one line that contains what.

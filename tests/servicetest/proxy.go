@@ -25,7 +25,6 @@ type Proxy struct {
 	line     *line // of new connections; nil while it is down
 	conns    map[net.Conn]bool
 	delay    time.Duration
-	accepted atomic.Int64
 }
 
 // line is what may be broken about the connections that share it.
@@ -100,9 +99,6 @@ func (p *Proxy) Silence() { p.broken().silent.Store(true) }
 // the end of their start: all until now, and those to come until Up.
 func (p *Proxy) Hush() { p.broken().hushes.Store(true) }
 
-// Accepted is how many connections came so far.
-func (p *Proxy) Accepted() int { return int(p.accepted.Load()) }
-
 // Reset has connections end in a reset soon after the next bytes: all until now, and those to come until Up.
 func (p *Proxy) Reset() { p.broken().resets.Store(true) }
 
@@ -138,7 +134,6 @@ func (p *Proxy) accept(l net.Listener) {
 		if err != nil {
 			return
 		}
-		p.accepted.Add(1)
 		go p.pass(conn)
 	}
 }
