@@ -52,9 +52,7 @@ func testRowThatWasLocked(t *testing.T, leaves bool) {
 	var all sync.WaitGroup
 	for i := range users {
 		all.Go(func() {
-			if err := change(t.Context(), i); err != nil {
-				t.Error(err)
-			}
+			servicetest.Is(t, change(t.Context(), i), nil, "error")
 		})
 	}
 	servicetest.NoError(t, tx.Rollback())
@@ -85,15 +83,11 @@ func TestManyLockedRows(t *testing.T) {
 	}
 	for i := range n {
 		all.Go(func() {
-			if err := join(users[i], events[i]); err != nil {
-				t.Error(err)
-			}
+			servicetest.Is(t, join(users[i], events[i]), nil, "error")
 			returned.Add(1)
 		})
 		free.Go(func() {
-			if err := join(others[i], short); err != nil {
-				t.Error(err)
-			}
+			servicetest.Is(t, join(others[i], short), nil, "error")
 		})
 	}
 	free.Wait()

@@ -85,8 +85,6 @@ func TestQuestionsOnLostConnection(t *testing.T) {
 	db.AwaitLock(t)
 	tx.Rollback()
 	for range asked {
-		if err := <-answers; err != nil {
-			t.Error(err)
-		}
+		servicetest.Is(t, <-answers, nil, "error")
 	}
 }

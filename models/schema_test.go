@@ -28,8 +28,6 @@ func TestSchemaTables(t *testing.T) {
 		want := slices.DeleteFunc(models.SchemaColumns(), func(name string) bool { // the databases mark changes in different ways
 			return strings.HasPrefix(name, "changes.") || strings.HasPrefix(name, "incarnation.")
 		})
-		if !slices.Equal(got, want) {
-			t.Errorf("the migrations make %v\nmodels/internal/schema lists %v", got, want)
-		}
+		servicetest.Is(t, got, want, "the tables of models/internal/schema")
 	})
 }

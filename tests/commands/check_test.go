@@ -12,9 +12,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"worldevents/tests/servicetest"
 )
@@ -183,8 +181,7 @@ func TestCheckAfterKill(t *testing.T) {
 	p := servicetest.NewProgram(t)
 	p.MustRun("demo")
 	s := p.ServeReady()
-	s.Signal(syscall.SIGKILL)
-	s.Wait(20 * time.Second)
+	s.Kill()
 	before := folder(t, p.Dir)
 	servicetest.Finds(t, p, "ok", "foreign keys")
 	servicetest.Is(t, folder(t, p.Dir), before, "the folder")

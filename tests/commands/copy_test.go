@@ -324,9 +324,7 @@ func TestCopyRefuses(t *testing.T) {
 		on.Fails(test.says, "copy", "--to", test.to)
 	}
 	p.Fails("--to", "copy")
-	if after := filesIn(t, p.Dir); !maps.Equal(after, before) {
-		t.Errorf("files\n%v\nbecame\n%v", before, after)
-	}
+	servicetest.Is(t, filesIn(t, p.Dir), before, "files")
 	servicetest.Is(t, foreign.Count("pg_tables WHERE schemaname = 'public'"), 1, "tables beside somebody else's")
 	servicetest.Is(t, partial.Count("events"), 1, "events")
 }
@@ -398,14 +396,10 @@ func TestCopyOfWhatPostgresCannotKeep(t *testing.T) {
 				t.Errorf("%d %q %q", status, stdout, stderr)
 			}
 			for table, n := range to.Counts() {
-				if n != 0 {
-					t.Errorf("%d rows of %s", n, table)
-				}
+				servicetest.Is(t, n, 0, "rows of %s", table)
 			}
 			_, stderr, status := p.Run("copy", "--to", "sqlite:backup.db")
-			if test.toSQLite != (status == 0) {
-				t.Errorf("to a file: %d %s", status, stderr)
-			}
+			servicetest.Is(t, test.toSQLite, (status == 0), "to a file: %d %s", status, stderr)
 			if _, err := os.Stat(filepath.Join(p.Dir, "backup.db")); test.toSQLite != (err == nil) {
 				t.Errorf("to a file: %v", err)
 			}
@@ -576,9 +570,7 @@ func TestCopyIntoFolder(t *testing.T) {
 				if stdout, stderr, status := p.Run(args...); status != 1 || stdout != "" || !servicetest.OneLine(lastLine(stderr), want) {
 					t.Errorf("%s: %d %q %q", what, status, stdout, stderr)
 				}
-				if now := names(); !slices.Equal(now, before) {
-					t.Errorf("%s: there are %q, and were %q", what, now, before)
-				}
+				servicetest.Is(t, names(), before, "files after %s", what)
 			}
 			stays("none kept", "--keep: must be 1 or more, and goes with --to FOLDER/", "copy", "--to", "backups/", "--keep", "0")
 			stays("fewer kept", "--keep: must be 1 or more, and goes with --to FOLDER/", "copy", "--to", "backups/", "--keep=-1")

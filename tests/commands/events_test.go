@@ -405,9 +405,7 @@ func TestSweepGoesOn(t *testing.T) {
 		query.Set("application_name", "sweep")
 		address.RawQuery = query.Encode()
 		sweeper := servicetest.Must(models.Open(models.Options{URL: address.String(), MaxConns: 1, Timeout: time.Minute}))(t)
-		if err := sweeper.SweepEvents(t.Context()); err != nil {
-			t.Error(err)
-		}
+		servicetest.Is(t, sweeper.SweepEvents(t.Context()), nil, "error")
 		sweeper.Close()
 		servicetest.Eventually(t, 20*time.Second, "its connection has ended, and its counts are in", func() bool {
 			return s.Database.Count("pg_stat_activity WHERE application_name = 'sweep'") == 0
@@ -439,9 +437,7 @@ func TestEventPruneAfterEdit(t *testing.T) {
 					t.Errorf("printed %s", got)
 				}
 			})
-			if s.Database.Count("events WHERE id = ?", id) != 1 {
-				t.Errorf("%s was moved, and is gone", id)
-			}
+			servicetest.Is(t, s.Database.Count("events WHERE id = ?", id), 1, "events %s, which was moved", id)
 		}
 	})
 }

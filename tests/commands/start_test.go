@@ -77,9 +77,7 @@ func TestSessionIssueExpired(t *testing.T) {
 			}
 			token := "token=" + issued.Token
 			cookies := token + "; refreshToken=" + issued.RefreshToken
-			if status, body := s.Do("GET", servicetest.Plaza, "", cookies); status != 401 || !strings.Contains(body, `"token_expired"`) {
-				t.Errorf("%s: a list: %d %s", setting, status, body)
-			}
+			servicetest.Contains(t, s.Is(401, "GET", servicetest.Plaza, "", cookies), `"token_expired"`)
 			for _, step := range []struct{ cookies, want string }{
 				{token, servicetest.SessionNoRefresh}, {cookies, servicetest.Authenticated}, {cookies, servicetest.SessionInvalidRefresh},
 			} {

@@ -515,9 +515,7 @@ func TestUserRaces(t *testing.T) {
 						})
 					}
 					servicetest.Eventually(t, 20*time.Second, "they create", func() bool { return s.Database.Count("events WHERE creator_id = ?", id) > 8 })
-					if err := test.change(s.Store, models.Who{Username: name}); err != nil {
-						t.Error(err)
-					}
+					servicetest.Is(t, test.change(s.Store, models.Who{Username: name}), nil, "error")
 					done.Store(true)
 					wait.Wait()
 					for _, rows := range test.none {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -67,9 +66,7 @@ func TestDateStyles(t *testing.T) {
 			alice := s.SignIn("alice")
 			world := "/api/event/" + url.PathEscape(fmt.Sprint(style, " ", i))
 			id := alice.Post(world, servicetest.EventBody).Is(200, servicetest.Success).Header.Get("Event-Id")
-			if got := servicetest.EventIDs(t, alice.Get(world).Body); !slices.Equal(got, []string{id}) {
-				t.Errorf("%s %s: %v", style, mode, got)
-			}
+			servicetest.Is(t, servicetest.EventIDs(t, alice.Get(world).Body), []string{id}, "%s %s", style, mode)
 			alice.Get(world+"?limit=1").HasHeader("Link", "")
 		}
 	}
@@ -138,9 +135,7 @@ func TestDatabaseAway(t *testing.T) {
 	servicetest.Eventually(t, 10*time.Second, "not ready", func() bool { return s.Admin("/readyz") == 503 })
 	state("unavailable")
 	servicetest.Is(t, s.Admin("/livez"), 200, "/livez with the database away")
-	if status, body := s.Do("GET", servicetest.RefreshPath, "", cookies); status != 503 || !strings.Contains(body, `"code":"overloaded"`) {
-		t.Errorf("%d %s", status, body)
-	}
+	servicetest.Contains(t, s.Is(503, "GET", servicetest.RefreshPath, "", cookies), `"code":"overloaded"`)
 	proxy.Up()
 	servicetest.Eventually(t, 20*time.Second, "ready again", ready)
 	s.Is(200, "GET", servicetest.RefreshPath, "", cookies)

@@ -175,9 +175,7 @@ func TestSignInHosts(t *testing.T) {
 			if !strings.HasPrefix(post, fmt.Sprintf("HTTP/1.1 %d ", status)) || strings.Contains(post, "\r\nSet-Cookie: ") != signedIn {
 				t.Errorf("POST: %.300q", post)
 			}
-			if strings.HasPrefix(get, "HTTP/1.1 200 ") != signedIn {
-				t.Errorf("GET: %.300q", get)
-			}
+			servicetest.Is(t, strings.HasPrefix(get, "HTTP/1.1 200 "), signedIn, "GET: %.300q", get)
 			for _, response := range []string{post, get} {
 				if !signedIn && (!strings.HasPrefix(response, "HTTP/1.1 403 ") || !strings.Contains(response, `"code":"unknown_host"`)) {
 					t.Errorf("not refused: %.300q", response)

@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -190,26 +189,6 @@ func TestHangupDuringStart(t *testing.T) {
 				res.Body.Close()
 			}
 		}
-	}
-}
-
-// A terminal that closes ends the commands that people run there.
-func TestHangupOfCommand(t *testing.T) {
-	t.Parallel()
-	p := servicetest.NewProgram(t)
-	log := filepath.Join(p.Dir, "audit.log")
-	servicetest.NoError(t, syscall.Mkfifo(log, 0o600))
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP) // where tests run under nohup(1) their children would ignore it
-	command := p.Command("replay-audit", log)
-	ended := servicetest.Must(servicetest.StartCommand(command))(t)
-	defer command.Process.Kill()
-	writer := servicetest.Must(os.OpenFile(log, os.O_WRONLY, 0))(t) // waits until the command reads
-	defer writer.Close()
-	command.Process.Signal(syscall.SIGHUP)
-	select {
-	case <-ended:
-	case <-time.After(20 * time.Second):
-		t.Error("SIGHUP does not end it")
 	}
 }
 

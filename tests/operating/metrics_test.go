@@ -243,9 +243,7 @@ func TestListsByHow(t *testing.T) {
 		counts(nil) // who waits has no response yet
 		alice.Create("plaza", "b", servicetest.When)
 		res := <-news
-		if res.Status != 200 {
-			t.Errorf("%d %s", res.Status, res.Body)
-		}
+		servicetest.Is(t, res.Status, 200, "%s", res.Body)
 		counts(map[string]float64{"read": 1})
 		readings := servicetest.Metric(t, s, "worldevents_list_readings_total")
 		(<-servicetest.Await(t, s, alice, servicetest.Plaza+"?wait=1", res.Header.Get("ETag"))).Is(304, "")

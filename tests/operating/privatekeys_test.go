@@ -84,9 +84,7 @@ func TestPrivateKeys(t *testing.T) {
 		}
 		alice, carol := issue(before, "alice"), issue(before, "carol", "--expired")
 		s := before.ServeReady()
-		if status, body := s.Do("GET", keySetPath, "", ""); status != 404 || !strings.Contains(body, "not_found") {
-			t.Errorf("without private keys: %d %s", status, body)
-		}
+		servicetest.Contains(t, s.Is(404, "GET", keySetPath, "", ""), "not_found")
 		s.Stop()
 
 		p := before.With("JWT_PRIVATE_KEY_FILE=jwt.pem")
@@ -108,9 +106,7 @@ func TestPrivateKeys(t *testing.T) {
 					t.Errorf("%s is not published", p.id())
 				}
 			}
-			if len(set) != len(pairs) {
-				t.Errorf("%d keys are published, want %d", len(set), len(pairs))
-			}
+			servicetest.Is(t, len(set), len(pairs), "keys are published")
 			return set
 		}
 		signs := func(p pair) string {

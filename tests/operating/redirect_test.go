@@ -44,9 +44,7 @@ func TestRedirects(t *testing.T) {
 			location, _, _ = strings.Cut(location, "\r\n")
 			got += " " + location
 		}
-		if got != want {
-			t.Errorf("%q:\n got %s\nwant %s", request, got, want)
-		}
+		servicetest.Is(t, got, want, "%q", request)
 		if strings.Contains(string(text), "Strict-Transport-Security") { // RFC 6797 section 7.2
 			t.Errorf("%q: %s", request, text)
 		}

@@ -169,9 +169,7 @@ func TestLogInjection(t *testing.T) {
 					t.Errorf("%q", line)
 				}
 			}
-			if len(lines) != sent {
-				t.Errorf("%d lines, want %d: %q", len(lines), sent, lines)
-			}
+			servicetest.Is(t, len(lines), sent, "lines: %q", lines)
 		})
 	}
 }

@@ -129,9 +129,7 @@ func TestSQLitePaths(t *testing.T) {
 			if !filepath.IsAbs(file) {
 				file = filepath.Join(p.Dir, file)
 			}
-			if status != 0 {
-				t.Errorf("%d %q", status, stderr)
-			}
+			servicetest.Is(t, status, 0, "%q", stderr)
 			onlyOwner(t, file)
 		})
 	}

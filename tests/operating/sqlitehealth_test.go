@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -226,8 +225,7 @@ func TestSQLiteFileIsMoved(t *testing.T) {
 				}
 			}
 			refused()
-			s.Signal(syscall.SIGKILL)
-			s.Wait(20 * time.Second)
+			s.Kill()
 			refused()
 			servicetest.NoError(t, os.Rename(s.file+".away", s.file))
 			s.Process = s.program.ServeReady()
@@ -364,9 +362,7 @@ func TestSQLiteIndexIsDamaged(t *testing.T) {
 	}
 	db.DB.Close()
 	p.ServeReady()
-	if files := folderOf(t, p.Dir); !slices.Equal(files, []string{"worldevents.db", "worldevents.db-shm", "worldevents.db-wal"}) {
-		t.Errorf("%v", files)
-	}
+	servicetest.Is(t, folderOf(t, p.Dir), []string{"worldevents.db", "worldevents.db-shm", "worldevents.db-wal"}, "")
 }
 
 func folderOf(t *testing.T, dir string) (names []string) {

@@ -50,9 +50,7 @@ func TestTLSReload(t *testing.T) {
 				}
 				io.Copy(io.Discard, res.Body)
 				res.Body.Close()
-				if res.StatusCode != 400 {
-					t.Errorf("status %d", res.StatusCode)
-				}
+				servicetest.Is(t, res.StatusCode, 400, "status")
 				requests.Add(1)
 			}
 		})

@@ -67,9 +67,7 @@ func TestTLSFiles(t *testing.T) {
 	plain := strings.Replace(s.URL, "https:", "http:", 1)
 	res := servicetest.Must(http.Get(plain + servicetest.SessionPath))(t)
 	res.Body.Close()
-	if res.StatusCode != 400 {
-		t.Errorf("plain HTTP: %d", res.StatusCode)
-	}
+	servicetest.Is(t, res.StatusCode, 400, "plain HTTP")
 	if want := fmt.Sprintf("\nworldevents_tls_certificate_expiry_timestamp_seconds %g\n", float64(cert.Expires().Unix())); !adminHas(s, want) {
 		t.Errorf("no metric %s", want)
 	}

@@ -47,9 +47,7 @@ func TestDeviations(t *testing.T) {
 		{"token", []string{"expires_in", "token_type", "refresh_token", "scope", "session_state", "not-before-policy", "error_description", "expires", "error_uri"}},
 	} {
 		t.Run(kind.endpoint, func(t *testing.T) {
-			t.Parallel()
-			p := newProvider(t)
-			s := servicetest.New(t, p.options)
+			p, s := start(t)
 			alice := called("1", "alice")
 			alice["exp"] = time.Now().AddDate(1, 0, 0).Unix()
 			for _, member := range kind.members {
@@ -61,56 +59,42 @@ func TestDeviations(t *testing.T) {
 						all[member] = value
 					}))
 					s.Clock.Advance(time.Hour) // the metadata and the keys are read again
-					if r := p.signIn(s.Client(), alice, ""); r.Status != 303 {
-						t.Errorf("%s %v: %d %s", member, value, r.Status, r.Body)
-					}
+					servicetest.Is(t, p.signIn(s.Client(), alice, "").Status, 303, "%s %v", member, value)
 				}
 			}
 			p.checkLog(s)
 		})
 	}
 	t.Run("claims", func(t *testing.T) {
-		t.Parallel()
-		p := newProvider(t)
-		s := servicetest.New(t, p.options)
+		p, s := start(t)
 		for _, claim := range []string{"iat", "at_hash", "c_hash", "auth_time", "nbf", "acr", "amr", "email", "email_verified", "jti", "typ", "Sub", "groups", "address", "sid"} {
 			for _, value := range odd {
 				who := called("1", "alice")
 				who[claim] = value
-				if r := p.signIn(s.Client(), who, ""); r.Status != 303 {
-					t.Errorf("%s %v: %d %s", claim, value, r.Status, r.Body)
-				}
+				servicetest.Is(t, p.signIn(s.Client(), who, "").Status, 303, "%s %v", claim, value)
 			}
 		}
 	})
 	t.Run("heads of tokens", func(t *testing.T) {
-		t.Parallel()
-		p := newProvider(t)
-		s := servicetest.New(t, p.options)
+		p, s := start(t)
 		for _, member := range []string{"x5c", "x5t", "x5u", "jwk", "jku", "typ", "cty", "nonce", "url", "b64", "zip"} {
 			for _, value := range odd {
 				p.head = map[string]any{member: value}
-				if r := p.signIn(s.Client(), called("1", "alice"), ""); r.Status != 303 {
-					t.Errorf("%s %v: %d %s", member, value, r.Status, r.Body)
-				}
+				servicetest.Is(t, p.signIn(s.Client(), called("1", "alice"), "").Status, 303, "%s %v", member, value)
 			}
 		}
 		for name, head := range map[string]map[string]any{
 			"without a kid": {"kid": nil}, "kid of another type": {"kid": 5},
 		} {
 			p.head = head
-			if r := p.signIn(s.Client(), called("1", "alice"), ""); r.Status != 303 {
-				t.Errorf("%s: %d %s", name, r.Status, r.Body)
-			}
+			servicetest.Is(t, p.signIn(s.Client(), called("1", "alice"), "").Status, 303, "%s", name)
 		}
 		for _, head := range []map[string]any{
 			{"crit": []any{"exp"}}, {"crit": []any{}}, {"alg": "RS512"}, {"alg": "PS256"}, {"alg": "none"}, {"alg": 5}, {"alg": nil}, {"alg": "rs256"}, {"alg": "HS256"},
 			{"kid": "another"}, {"kid": "another", "jwk": p.publicKey()},
 		} {
 			p.head = head
-			if r := p.signIn(s.Client(), called("1", "alice"), ""); r.Status != 502 {
-				t.Errorf("%v: %d %s", head, r.Status, r.Body)
-			}
+			servicetest.Is(t, p.signIn(s.Client(), called("1", "alice"), "").Status, 502, "%v", head)
 		}
 	})
 	t.Run("media types", func(t *testing.T) {
@@ -127,9 +111,7 @@ func TestDeviations(t *testing.T) {
 	})
 	// Members that come twice, with invalid numbers or text in what nobody needs.
 	t.Run("odd JSON", func(t *testing.T) {
-		t.Parallel()
-		p := newProvider(t)
-		s := servicetest.New(t, p.options)
+		p, s := start(t)
 		alice := called("1", "alice")
 		alice["exp"] = time.Now().AddDate(1, 0, 0).Unix()
 		const odd = `"x":1,"x":{"a":1,"a":2},"y":1e400,"claims_supported":[],"claims_supported":5,"expires_in":1,"expires_in":"x","alg":"A","alg":"B","z":"` + "\xff\""
@@ -144,9 +126,7 @@ func TestDeviations(t *testing.T) {
 				w.Write([]byte(text))
 			})
 			s.Clock.Advance(time.Hour)
-			if r := p.signIn(s.Client(), alice, ""); r.Status != 303 {
-				t.Errorf("%s: %d %s", endpoint, r.Status, s.Log)
-			}
+			servicetest.Is(t, p.signIn(s.Client(), alice, "").Status, 303, "%s", endpoint)
 			p.respond(endpoint, nil)
 		}
 		alice["y"] = json.RawMessage("1e400")
@@ -154,9 +134,7 @@ func TestDeviations(t *testing.T) {
 	})
 	// Keys that cannot be used are left out, and the log says which.
 	t.Run("other keys", func(t *testing.T) {
-		t.Parallel()
-		p := newProvider(t)
-		s := servicetest.New(t, p.options)
+		p, s := start(t)
 		p.respond("keys", p.endpoint("keys", func(all map[string]any, _ http.Header) {
 			keys := all["keys"].([]any)
 			of := func(change map[string]any) map[string]any {
@@ -174,9 +152,7 @@ func TestDeviations(t *testing.T) {
 		}))
 		p.signIn(s.Client(), called("1", "alice"), "").Is(303, "")
 		for kid, want := range map[string]bool{"encrypts": false, "short": true, "later": true} {
-			if strings.Contains(s.Log.String(), kid) != want {
-				t.Errorf("%s in the log: want %v: %s", kid, want, s.Log)
-			}
+			servicetest.Is(t, strings.Contains(s.Log.String(), kid), want, "%s in the log: %s", kid, s.Log)
 		}
 	})
 	// No key is used for an algorithm that the provider does not say it signs with.
@@ -194,14 +170,7 @@ func TestDeviations(t *testing.T) {
 			p.respond("openid-configuration", p.endpoint("openid-configuration", func(all map[string]any, _ http.Header) {
 				all["id_token_signing_alg_values_supported"] = test.algorithms
 			}))
-			c := s.Client()
-			r := c.Get("/sign-in")
-			if r.Status == 303 {
-				r = c.Get(p.consent(r.Header.Get("Location"), called("1", "alice")).RequestURI())
-			}
-			if r.Status != test.status {
-				t.Errorf("%v: %d %s", test.algorithms, r.Status, s.Log)
-			}
+			servicetest.Is(t, p.try(s.Client()).Status, test.status, "%v: %s", test.algorithms, s.Log)
 		}
 	})
 }
@@ -250,14 +219,7 @@ func TestClientAuthentication(t *testing.T) {
 			}))
 			s := servicetest.New(t, p.options)
 			for i, want := range test.statuses {
-				c := s.Client()
-				r := c.Get("/sign-in")
-				if r.Status == 303 {
-					r = c.Get(p.consent(r.Header.Get("Location"), called("1", "alice")).RequestURI())
-				}
-				if r.Status != want {
-					t.Errorf("sign-in %d: %d %s", i, r.Status, s.Log)
-				}
+				servicetest.Is(t, p.try(s.Client()).Status, want, "sign-in %d: %s", i, s.Log)
 				s.Clock.Advance(time.Hour) // the metadata is read again
 			}
 			servicetest.Contains(t, s.Log.String(), test.says)
@@ -300,9 +262,7 @@ func TestAudiences(t *testing.T) {
 // TestTabs: every sign-in of a browser leads to its own return_to, in whatever order they end. What is late or repeated leads on to a
 // sign-in with it. A browser forgets the oldest where they are too long together.
 func TestTabs(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	html := servicetest.Header("Accept", "text/html")
 	leadsTo := func(r *servicetest.Response, path string) {
 		t.Helper()
@@ -351,9 +311,7 @@ func TestTabs(t *testing.T) {
 
 // TestPageOfProviderExpired: where a page of Keycloak has expired the sign-in begins anew, once.
 func TestPageOfProviderExpired(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	c := s.Client()
 	expired := func(u *url.URL) *servicetest.Response {
 		q := url.Values{"state": u.Query()["state"], "error": {"temporarily_unavailable"}, "error_description": {"authentication_expired"}}

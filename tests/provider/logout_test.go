@@ -137,9 +137,7 @@ func TestSessionsOfProviderUnnamed(t *testing.T) {
 
 // What is no current logout token of the provider for this service is 400, and ends nothing.
 func TestRefusedLogouts(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	alice := s.Client()
 	p.signIn(alice, withSession("1", "alice", "s1"), "").Is(303, "")
 	now := time.Now().Add(10 * time.Second)
@@ -217,9 +215,7 @@ func claimsOf(t *testing.T, token string) string {
 // Tokens of keys that nobody knows have the provider's keys fetched once a second at most, and never those of sign-ins. They keep no token
 // of a new key from counting. A token that cannot be judged is 503, for which a provider may send it again.
 func TestKeysOfLogouts(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options, trustProxy)
+	p, s := start(t, trustProxy)
 	alice := s.Client()
 	p.signIn(alice, called("1", "alice"), "").Is(303, "")
 	fetched, begun := p.count("keys"), time.Now()
@@ -270,9 +266,7 @@ func TestLogoutsBeforeMetadata(t *testing.T) {
 
 // RATE_LIMIT counts logout tokens that were wrong: the provider may send any number of right ones.
 func TestRateOfLogouts(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options, trustProxy, func(o *servicetest.Options) { o.RateLimit = 1e-6 })
+	p, s := start(t, trustProxy, func(o *servicetest.Options) { o.RateLimit = 1e-6 })
 	servicetest.AtOnce(40, func(int) {
 		if res := logout(s, p.logoutToken(map[string]any{"sub": "9"}), from("192.0.2.2")); res.Status != 200 { // on a slow disk not all have a turn to write
 			res.IsError(503, "overloaded")

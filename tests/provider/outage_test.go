@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -25,9 +24,7 @@ func (p *provider) count(endpoint string) *atomic.Int64 {
 
 // TestKeysOfProvider: keys are fetched when they change, and only then.
 func TestKeysOfProvider(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	fetched, discovered := p.count("keys"), p.count("openid-configuration")
 	sign := func(want int64) {
 		t.Helper()
@@ -54,9 +51,7 @@ func TestKeysOfProvider(t *testing.T) {
 
 // A code that somebody has made up has nothing fetched again: the keys that are known count while the provider has none to give.
 func TestMadeUpCodeKeepsKeys(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	p.signIn(s.Client(), called("1", "alice"), "").Is(303, "")
 	madeUp(s)().IsError(502, "provider_failed")
 	s.Clock.Advance(time.Minute)
@@ -66,9 +61,7 @@ func TestMadeUpCodeKeepsKeys(t *testing.T) {
 
 // A crowd for which there is no metadata yet has it fetched once.
 func TestCrowdSharesMetadata(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	fetched := p.count("openid-configuration")
 	servicetest.AtOnce(60, func(int) { s.Client().Get("/sign-in").Is(303, "") })
 	servicetest.Is(t, fetched.Load(), 1, "fetches")
@@ -76,9 +69,7 @@ func TestCrowdSharesMetadata(t *testing.T) {
 
 // TestEndpointsChange: new endpoints are noticed within an hour, and a few seconds after an old one has failed.
 func TestEndpointsChange(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	c := s.Client()
 	p.signIn(c, called("1", "alice"), "").Is(303, "")
 
@@ -185,9 +176,7 @@ func TestCrowdAtSlowProvider(t *testing.T) {
 
 // TestBusyKeepsAttempt: a sign-in for which there was no place may be tried again, and others wait for nothing.
 func TestBusyKeepsAttempt(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	bob := s.Client()
 	p.signIn(bob, called("2", "bob"), "").Is(303, "")
 	c := s.Client()
@@ -219,9 +208,7 @@ func TestStartWithoutProvider(t *testing.T) {
 	program := servicetest.NewProgram(t, "APP_ENV=production", "OIDC_ISSUER="+p.issuer, "OIDC_CLIENT_ID="+p.clientID, "OIDC_CLIENT_SECRET="+p.secret)
 	p.Close()
 	s := program.ServeReady()
-	if status, body := s.Do("GET", "/sign-in", "", ""); status != 502 || !strings.Contains(body, `"code":"provider_failed"`) {
-		t.Errorf("sign-in: %d %s", status, body)
-	}
+	servicetest.Contains(t, s.Is(502, "GET", "/sign-in", "", ""), `"code":"provider_failed"`)
 	if status, body := s.Do("GET", "/api/auth/session", "", ""); status != 400 || body != servicetest.SessionNoToken {
 		t.Errorf("session: %d %s", status, body)
 	}

@@ -304,6 +304,24 @@ func (p *provider) checkLog(s *servicetest.Service) {
 	}
 }
 
+// start starts a provider for a test that is parallel, and a service that signs in with it.
+func start(t *testing.T, changes ...servicetest.Option) (*provider, *servicetest.Service) {
+	t.Helper()
+	t.Parallel()
+	p := newProvider(t)
+	return p, servicetest.New(t, append([]servicetest.Option{p.options}, changes...)...)
+}
+
+// try goes the way of alice in the browser c as far as it leads, and returns the last response.
+func (p *provider) try(c *servicetest.Client) *servicetest.Response {
+	p.t.Helper()
+	r := c.Get("/sign-in")
+	if r.Status == 303 {
+		r = c.Get(p.consent(r.Header.Get("Location"), called("1", "alice")).RequestURI())
+	}
+	return r
+}
+
 // signIn goes the whole way in the browser c, and returns the response to the callback.
 func (p *provider) signIn(c *servicetest.Client, who person, returnTo string) *servicetest.Response {
 	p.t.Helper()

@@ -20,9 +20,7 @@ import (
 
 // TestRefusedAttempts are callbacks that do not belong to the attempt of this browser.
 func TestRefusedAttempts(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	alice := called("1", "alice")
 	is := func(status int, code string, c *servicetest.Client, u *url.URL, changes ...string) {
 		t.Helper()
@@ -100,9 +98,7 @@ func TestRefusedAttempts(t *testing.T) {
 
 // TestReplay repeats a callback that went well, with all cookies of then.
 func TestReplay(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	c := s.Client()
 	u := p.consent(begin(c, ""), called("1", "alice"))
 	cookie := servicetest.Cookies(nameOf(u) + "=" + c.Cookie(nameOf(u)))
@@ -116,9 +112,7 @@ func TestReplay(t *testing.T) {
 }
 
 func TestRefusedByProvider(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	for code, want := range map[string]string{
 		"access_denied": "403 access_denied", "server_error": "502 provider_failed",
 		"temporarily_unavailable": "502 provider_failed", "login_required": "502 provider_failed",
@@ -148,9 +142,7 @@ func TestRefusedByProvider(t *testing.T) {
 		"server_error": true, "login_required": true,
 		"script": false, "call_the_operator": false, "level=ERROR": false, "Server_Error": false, "<b>": false,
 	} {
-		if strings.Contains(s.Log.String(), text) != want {
-			t.Errorf("%q is in the log: want %v", text, want)
-		}
+		servicetest.Is(t, strings.Contains(s.Log.String(), text), want, "%q is in the log", text)
 	}
 }
 
@@ -324,9 +316,7 @@ func TestProviderFails(t *testing.T) {
 
 // TestDatabaseAway: the provider has said yes, and the user cannot be stored.
 func TestDatabaseAway(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	c := s.Client()
 	u := p.consent(begin(c, ""), called("1", "alice"))
 	s.Database.Exec("ALTER TABLE users RENAME TO gone")
@@ -382,9 +372,7 @@ func TestUserInfoFails(t *testing.T) {
 
 // TestBehindBacks: other pages can send people to sign in, but not make their browsers do it unseen.
 func TestBehindBacks(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	c := s.Client()
 	alice := called("1", "alice")
 	u := p.consent(begin(c, ""), alice)
@@ -422,9 +410,7 @@ func TestBehindBacks(t *testing.T) {
 
 // TestFaultPage is what people see.
 func TestFaultPage(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	browser := http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	browser.Jar, _ = cookiejar.New(nil)
 	browser.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

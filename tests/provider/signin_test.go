@@ -102,9 +102,7 @@ func TestUsernames(t *testing.T) {
 			if strings.HasSuffix(test.want, "-") && len(got) == len(test.want)+8 {
 				got = got[:len(test.want)]
 			}
-			if got != test.want {
-				t.Errorf("%v became %q, want %q", test.name, got, test.want)
-			}
+			servicetest.Is(t, got, test.want, "%v became", test.name)
 		}
 		for range 7 { // up to alice-9 and beyond
 			p.signIn(s.Client(), called(fmt.Sprint("n", time.Now().UnixNano()), "alice"), "").Is(303, "")
@@ -128,9 +126,7 @@ func TestLookalikes(t *testing.T) {
 		}
 		is := func(got, want string) {
 			t.Helper()
-			if got != want {
-				t.Errorf("the name is %q, want %q", got, want)
-			}
+			servicetest.Is(t, got, want, "the name is")
 		}
 		s.AddUser("Operator ")
 		s.AddUser("operator")
@@ -154,9 +150,7 @@ func TestLookalikes(t *testing.T) {
 
 // TestUsernameFromUserInfo: some providers keep the name out of the ID token.
 func TestUsernameFromUserInfo(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	info := func(sub string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			if p.person(r) == "" {
@@ -179,9 +173,7 @@ func TestUsernameFromUserInfo(t *testing.T) {
 
 // Claims are told apart by case, and what is not needed may be of any type. A name that no JSON text can be is none.
 func TestClaimsOfIdentity(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	victim := s.Client()
 	p.signIn(victim, called("victim", "victim"), "").Is(303, "")
 	now := time.Now()
@@ -214,9 +206,7 @@ func TestClaimsOfIdentity(t *testing.T) {
 		if want == "user-" && len(got) == len(want)+8 {
 			got = got[:len(want)]
 		}
-		if got != want {
-			t.Errorf("%s became %q, want %q", claims, got, want)
-		}
+		servicetest.Is(t, got, want, "%s became", claims)
 	}
 	servicetest.Is(t, s.Database.Count("sessions WHERE user_id = (SELECT id FROM users WHERE username = 'victim')"), 1, "sessions of the victim")
 }
@@ -244,18 +234,14 @@ func TestConcurrently(t *testing.T) {
 		for _, column := range []string{"username", "folded", "skeleton"} {
 			var different int
 			s.Database.Read("SELECT count(DISTINCT "+column+") FROM users", nil, &different)
-			if different != n+2 {
-				t.Errorf("%d users have %d values of %s", n+2, different, column)
-			}
+			servicetest.Is(t, different, n+2, "values of %s", column)
 		}
 		servicetest.Is(t, s.Database.Count("users WHERE username = 'alice'"), 0, "somebody looks like the operator's user")
 	}, p.options)
 }
 
 func TestReturnTo(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	for returnTo, want := range map[string]string{
 		"":                                        "/docs",
 		"/docs?x=1#top":                           "/docs?x=1#top",
@@ -292,9 +278,7 @@ func TestReturnTo(t *testing.T) {
 			c := s.Client()
 			u := p.consent(begin(c, returnTo), called("1", "alice"))
 			kept, _ := base64.RawURLEncoding.DecodeString(strings.Split(c.Cookie(nameOf(u)), ".")[2])
-			if string(kept) != want {
-				t.Errorf("the attempt leads to %q, want %q", kept, want)
-			}
+			servicetest.Is(t, string(kept), want, "where the attempt leads")
 			c.Get(u.RequestURI()).Is(303, "").HasHeader("Location", want)
 		})
 	}
@@ -303,9 +287,7 @@ func TestReturnTo(t *testing.T) {
 // TestForgedAttempt: whoever can set cookies, as a neighbouring host can, cannot make an attempt of their own. The provider
 // hears nothing of one.
 func TestForgedAttempt(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	authorize, _ := url.Parse(begin(s.Client(), ""))
 	p.respond("token", func(w http.ResponseWriter, _ *http.Request) {
 		t.Error("a forged attempt costs a call")
@@ -331,9 +313,7 @@ func TestForgedAttempt(t *testing.T) {
 
 // TestKeysOfAttempt: an attempt ends on every instance that knows the key which began it.
 func TestKeysOfAttempt(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options)
+	p, s := start(t)
 	const old, next = "the key of before, which is on its way out", "the next key, which will sign from now on"
 	keys := func(keys ...string) *servicetest.Service {
 		return s.NewInstance(p.options, func(o *servicetest.Options) {
@@ -351,16 +331,12 @@ func TestKeysOfAttempt(t *testing.T) {
 		c := test.begin.Client()
 		u := p.consent(begin(c, ""), called(fmt.Sprint("key", i), "alice"))
 		r := test.end.Client().Get(u.RequestURI(), servicetest.Cookies(nameOf(u)+"="+c.Cookie(nameOf(u))))
-		if r.Status != test.status {
-			t.Errorf("%d: %d %s", i, r.Status, r.Body)
-		}
+		servicetest.Is(t, r.Status, test.status, "%d %s", i, r.Body)
 	}
 }
 
 func TestBasePath(t *testing.T) {
-	t.Parallel()
-	p := newProvider(t)
-	s := servicetest.New(t, p.options, func(o *servicetest.Options) { o.BaseURL.Path = "/worlds" })
+	p, s := start(t, func(o *servicetest.Options) { o.BaseURL.Path = "/worlds" })
 	c := s.Client()
 	away := c.Get("/sign-in")
 	u := p.consent(away.Header.Get("Location"), called("1", "alice"))
@@ -368,9 +344,7 @@ func TestBasePath(t *testing.T) {
 	if kept := away.Cookie(name); kept.Path != "/worlds" {
 		t.Errorf("cookie of the attempt: %v", kept)
 	}
-	if u.Path != "/worlds/sign-in/callback" {
-		t.Errorf("callback at %s", u)
-	}
+	servicetest.Is(t, u.Path, "/worlds/sign-in/callback", "callback at %s", u)
 	// The proxy in front strips the path.
 	back := s.Client().Get("/sign-in/callback?"+u.RawQuery, servicetest.Cookies(name+"="+away.Cookie(name).Value))
 	back.Is(303, "").HasHeader("Location", "/worlds/docs")
@@ -416,9 +390,7 @@ func TestPages(t *testing.T) {
 	p := newProvider(t)
 	has := func(r *servicetest.Response, text string, want bool) {
 		t.Helper()
-		if strings.Contains(r.Body, text) != want {
-			t.Errorf("%q on the page: want %v\n%s", text, want, r.Body)
-		}
+		servicetest.Is(t, strings.Contains(r.Body, text), want, "%q on the page\n%s", text, r.Body)
 	}
 	withDocs := func(o *servicetest.Options) { o.Docs = true }
 

@@ -41,3 +41,10 @@ func (res Result) Is(tb testing.TB, status int) {
 func (s *Process) Ask(method, path, body, cookies string, with ...RequestOption) Result {
 	return NewBrowser(s.URL, plain.Transport).Do(method, path, body, append(with, Header("Cookie", cookies))...)
 }
+
+// Kill ends the process as a crash does.
+func (s *Process) Kill() {
+	s.tb.Helper()
+	s.Signal(syscall.SIGKILL)
+	s.Wait(30 * time.Second)
+}

@@ -25,9 +25,7 @@ func TestCreateIsWhole(t *testing.T) {
 		stop := working(1, func(int) {
 			looks++
 			for _, e := range watcher.list(t, "w").Events {
-				if len(e.RSVPs) != 1 {
-					t.Errorf("seen with %d RSVPs", len(e.RSVPs))
-				}
+				servicetest.Is(t, len(e.RSVPs), 1, "RSVPs seen")
 			}
 		})
 		creations := make(chan struct{})

@@ -4,7 +4,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -71,8 +70,7 @@ func TestCommandsOnAFullDisk(t *testing.T) {
 	bob = signIn(t, transport, s.URL, "bob")
 	servicetest.Is(t, bob.Do("GET", "/api/event/plaza", "").Body, list, "the list")
 
-	s.Signal(syscall.SIGKILL)
-	s.Wait(20 * time.Second)
+	s.Kill()
 	emptyLog()
 	free = fill(t, dir)
 	for _, args := range changes {

@@ -89,9 +89,7 @@ func TestCopyOfALargeDatabase(t *testing.T) {
 	want := worldLists(t, first)
 	for _, db := range []*servicetest.Database{file, back} {
 		for world, list := range worldLists(t, db) {
-			if list != want[world] {
-				t.Errorf("world %d of %s: %.300s, want %.300s", world, db.Dialect, list, want[world])
-			}
+			servicetest.Is(t, list, want[world], "world %d of %s", world, db.Dialect)
 		}
 	}
 }

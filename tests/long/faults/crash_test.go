@@ -70,8 +70,7 @@ func crash(t *testing.T, rounds int, db *servicetest.Database) {
 		// Any moment will do, in which the others are at work.
 		most := rand.Int64N(100)
 		servicetest.Eventually(t, time.Minute, "requests", func() bool { return worked.Load() >= most })
-		p.Signal(syscall.SIGKILL)
-		p.Wait(20 * time.Second)
+		p.Kill()
 		stop()
 		p = program.ServeReady()
 		for i, c := range crashers {
@@ -152,9 +151,7 @@ func (c *crasher) check(t *testing.T, event, name string) {
 				joined = "yes"
 			}
 		}
-		if joined != want {
-			t.Errorf("%s: joined is %s, acknowledged was %s", name, joined, want)
-		}
+		servicetest.Is(t, joined, want, "%s has joined", name)
 	}
 	for _, id := range c.events[max(0, len(c.events)-3):] {
 		c.Do("POST", "/api/event/join/"+id, "").Is(t, 200)

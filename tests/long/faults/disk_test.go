@@ -23,9 +23,7 @@ func smallDisk(t *testing.T, kib string) (dir string) {
 		servicetest.Missing(t, "a small file system cannot be mounted: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
+		servicetest.Is(t, syscall.Unmount(dir, syscall.MNT_DETACH), nil, "error")
 	})
 	return dir
 }

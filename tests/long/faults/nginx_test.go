@@ -108,8 +108,7 @@ func TestRollingRestartBehindNginx(t *testing.T) {
 		load.goOn(200)
 	}
 	f.down(0)
-	f.processes[0].Signal(syscall.SIGKILL)
-	f.processes[0].Wait(10 * time.Second)
+	f.processes[0].Kill()
 	f.down(-1) // now a server that refuses connections
 	load.goOn(400)
 	f.start(0, f.programs[0])

@@ -159,9 +159,7 @@ func (g *guest) act(t *testing.T) (what string, joined any) {
 	case 3:
 		what, joined = "list", g.joinedSince(t)
 	}
-	if status != http.StatusOK {
-		t.Errorf("%s: %d", what, status)
-	}
+	servicetest.Is(t, status, http.StatusOK, "%s", what)
 	return what, joined
 }
 

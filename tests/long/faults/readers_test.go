@@ -154,9 +154,7 @@ func watchHonest(t *testing.T, p *servicetest.Process) (judge func(t *testing.T,
 		mu.Lock()
 		defer mu.Unlock()
 		peak = max(peak, grown)
-		if live != 200 {
-			t.Errorf("liveness %d", live)
-		}
+		servicetest.Is(t, live, 200, "liveness")
 		for _, res := range results {
 			took = append(took, res.Took)
 			if res.Status != 200 && res.Status != 404 {

@@ -77,33 +77,6 @@ func TestSlowClients(t *testing.T) {
 	}
 }
 
-// Clients that ask for a large list and do not read it hold no connection to the database, and are cut off.
-func TestSlowReaders(t *testing.T) {
-	t.Parallel()
-	const readers = 60
-	p := servicetest.NewProgram(t).ServeReady()
-	alice := signIn(t, plain, p.URL, "alice")
-	for range 1500 {
-		alice.Do("POST", "/api/event/large", fmt.Sprintf(`{"name":"n","description":%q,"scheduledAt":"2030-01-01T00:00:00Z"}`, strings.Repeat("x", 5000))).Is(t, 200)
-	}
-	size := len(alice.Do("GET", "/api/event/large", "").Body)
-	judge := watchHonest(t, p)
-	files := p.Files()
-	begin := time.Now()
-	for range readers {
-		conn := servicetest.Must(net.Dial("tcp", strings.TrimPrefix(p.URL, "http://")))(t)
-		defer conn.Close()
-		conn.(*net.TCPConn).SetReadBuffer(4096)
-		fmt.Fprintf(conn, "GET /api/event/large HTTP/1.1\r\nHost: localhost\r\nCookie: token=%s\r\n\r\n", alice.Cookies["token"])
-		time.Sleep(20 * time.Millisecond) // the first bytes cost work, and this is about the others
-	}
-	servicetest.Eventually(t, 60*time.Second, "all are closed", func() bool {
-		return time.Since(begin) > time.Second && p.Files() <= files+idle
-	})
-	judge(t, readers*3<<20)
-	t.Logf("%d readers of a list of %d MB: all closed after %v", readers, size>>20, time.Since(begin).Round(time.Second))
-}
-
 // A batch of a list ends at its bytes: events as large as they may be, with as many names as are read together, cost a
 // slow reader no more than small ones.
 func TestSlowReadersOfLargeEvents(t *testing.T) {

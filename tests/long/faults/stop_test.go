@@ -89,9 +89,7 @@ func finish(t *testing.T, requests []*halfRequest) {
 			continue
 		}
 		res.Body.Close()
-		if res.StatusCode != 200 {
-			t.Errorf("in flight: %d", res.StatusCode)
-		}
+		servicetest.Is(t, res.StatusCode, 200, "in flight")
 	}
 }
 

@@ -31,8 +31,7 @@ func moving(t *testing.T, newer string) *move {
 	m.settings("DATABASE_URL=postgres:///worldevents")
 	m.p.MustRun("migrate")
 	servicetest.Seed(m.db, 200, 100, 5000)
-	m.systemctl("start worldevents")
-	m.service.Readiness(200, 20*time.Second)
+	m.start()
 	if newer != "" {
 		m.newer = servicetest.NewPostgresServerOf(t, newer, "fsync=off")
 		m.newer.Exec("CREATE ROLE worldevents LOGIN CREATEDB")

@@ -282,8 +282,7 @@ func serving(t *testing.T, server *servicetest.PostgresServer) *machine {
 	m.secrets()
 	m.settings(m.sqlite())
 	m.p.MustRun("migrate")
-	m.systemctl("start worldevents")
-	m.service.Readiness(200, 20*time.Second)
+	m.start()
 	return m
 }
 
@@ -390,6 +389,13 @@ func (m *machine) systemctl(what string) {
 	}
 }
 
+// start starts the service and waits until it is ready.
+func (m *machine) start() {
+	m.t.Helper()
+	m.systemctl("start worldevents")
+	m.service.Readiness(200, 20*time.Second)
+}
+
 func (m *machine) dotEnv() string {
 	return string(servicetest.Must(os.ReadFile(filepath.Join(m.p.Dir, ".env")))(m.t))
 }
@@ -451,9 +457,7 @@ func (m *machine) is(method, path, body, cookies string, want int) {
 func (m *machine) list(cookies string) string {
 	m.t.Helper()
 	status, body := m.service.Do("GET", servicetest.Plaza, "", cookies)
-	if status != 200 {
-		m.t.Errorf("list: %d %s", status, body)
-	}
+	servicetest.Is(m.t, status, 200, "list %s", body)
 	return body
 }
 
@@ -565,8 +569,7 @@ func TestRunbooks(t *testing.T) {
 			}
 			m.settings(m.sqlite())
 			m.p.MustRun("migrate")
-			m.systemctl("start worldevents")
-			m.service.Readiness(200, 20*time.Second)
+			m.start()
 			current = m.signIn("alice")
 			m.is("POST", servicetest.Plaza, servicetest.EventBody, current, 200)
 			before = m.list(current)
@@ -639,8 +642,7 @@ func TestGrowOfALargeDatabase(t *testing.T) {
 	servicetest.Seed(db, rsvps/25, rsvps/20, rsvps)
 	m.systemctl("stop worldevents")
 	m.write(".env", strings.NewReplacer("SHUTDOWN_TIMEOUT=1s\n", "", "DB_TIMEOUT=20s\n", "").Replace(m.dotEnv()))
-	m.systemctl("start worldevents")
-	m.service.Readiness(200, 20*time.Second)
+	m.start()
 	reader, writer := m.signIn("reader"), m.signIn("writer")
 	// The new process has the addresses of the one before.
 	service := m.service
@@ -727,16 +729,12 @@ func TestBackups(t *testing.T) {
 	if _, err := m.try("export DATABASE_URL=sqlite:/var/lib/worldevents/nowhere.db; "+backup, ""); err == nil || !strings.Contains(err.Error(), "nowhere.db") {
 		t.Errorf("a copy that fails: %v", err)
 	}
-	if now := backups(); !slices.Equal(now, names) {
-		t.Errorf("there are %q after one that failed, and were %q", now, names)
-	}
+	servicetest.Is(t, backups(), names, "backups after one that failed")
 	for _, keep := range []string{"0", "many"} {
 		if _, err := m.try("export KEEP="+keep+"; "+backup, ""); err == nil || !strings.Contains(err.Error(), "--keep: ") {
 			t.Errorf("KEEP=%s: %v", keep, err)
 		}
-		if now := backups(); !slices.Equal(now, names) {
-			t.Errorf("there are %q with KEEP=%s, and were %q", now, keep, names)
-		}
+		servicetest.Is(t, backups(), names, "backups with KEEP=%s", keep)
 	}
 	m.run(backup)
 	names = backups()
@@ -831,8 +829,7 @@ func TestRotationRunbooks(t *testing.T) {
 	m.write("secrets/url", strings.Replace(server.URL(), "postgres@", "worldevents_a:hunter2@", 1)+"\n")
 	m.settings("DATABASE_URL_FILE=secrets/url")
 	m.p.MustRun("migrate")
-	m.systemctl("start worldevents")
-	m.service.Readiness(200, 20*time.Second)
+	m.start()
 
 	key, password := runbooks(t, "secrets", "Rotate a key"), runbooks(t, "secrets", "Rotate the database password")
 	jwt := func(keys string) func() {
@@ -863,8 +860,7 @@ func TestRotationRunbooks(t *testing.T) {
 	m.write("copy", keyA+"\n")
 	m.systemctl("stop worldevents")
 	m.write(".env", strings.Replace(m.dotEnv(), "secrets/jwt", "copy", 1))
-	m.systemctl("start worldevents")
-	m.service.Readiness(200, 20*time.Second)
+	m.start()
 	for _, script := range key {
 		if _, err := m.try(strings.Replace(script, "seq 30", "seq 1", 1), ""); err == nil || !strings.Contains(err.Error(), "the service ") {
 			t.Errorf("the key is not changed: %v", err)
@@ -911,8 +907,7 @@ func (m *machine) rotatePrivateKeys(secrets string) {
 			os.Remove(file)
 			os.Remove(private)
 			m.write(".env", strings.Replace(m.dotEnv(), "JWT_PRIVATE_KEY_FILE=secrets/jwt.pem\n", "", 1))
-			m.systemctl("start worldevents")
-			m.service.Readiness(200, 20*time.Second)
+			m.start()
 		}
 	}, works, func() {
 		took = true
@@ -967,9 +962,7 @@ func (m *machine) rotatePrivateKeys(secrets string) {
 	m.eachFailure(key[1], before(both), works, func() {
 		works()
 		has(2)
-		if keys() != second+first {
-			m.t.Errorf("%s, want the second in front of the first of %s", keys(), both)
-		}
+		servicetest.Is(m.t, keys(), second+first, "want the second in front of the first of %s", both)
 	})
 	latest := m.signIn("dave")
 	m.eachFailure(key[2], before(second+first), func() {}, func() {
@@ -1025,8 +1018,7 @@ func TestCertbotHook(t *testing.T) {
 	m.secrets()
 	m.settings(m.sqlite(), "TLS=files", "BASE_URL=https://localhost")
 	m.p.MustRun("migrate")
-	m.systemctl("start worldevents")
-	m.service.Readiness(200, 20*time.Second)
+	m.start()
 	shows := func(want servicetest.Certificate) {
 		t.Helper()
 		conn := servicetest.Must(tls.Dial("tcp", m.p.Getenv("LISTEN_ADDR"), servicetest.Trusting("localhost", first, renewed)))(t)
