@@ -8,9 +8,9 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// Batcher lets writes share transactions, of which it runs one at a time: first come, first served. A write that meets none has the next alone,
-// and what is queued when one ends has the next together, with the sync of its commit. Each write returns after that sync, so an acknowledged
-// write is always on disk.
+// Batcher lets writes share transactions, of which it runs one at a time, first come, first served. A write that meets none has the next
+// alone. All that are queued when one ends share the next, and the sync of its commit. Each write returns after that sync, so an
+// acknowledged write is always on disk.
 type Batcher struct {
 	database Transactor
 	onCaller bool
@@ -22,30 +22,27 @@ type Batcher struct {
 	running sync.WaitGroup
 }
 
-// Transactor is what a batcher knows of a database.
+// Transactor is a batcher's view of a database.
 type Transactor interface {
-	// Acquire is queued for a connection until ctx ends or a time has come; the zero time never comes. Release
-	// gives the connection back.
+	// Acquire queues for a connection until ctx ends or until a time; the zero time never comes. Release returns the connection.
 	Acquire(ctx context.Context, until time.Time) error
 	Release()
-	// Transact runs a batch in one transaction, without jobs that leave before it begins them, and then tells
-	// the others how it ended.
+	// Transact runs a batch in one transaction, without jobs that leave before it begins them, and then ends the others.
 	Transact(batch []*Job)
-	// Close is called once nothing runs any more.
 	Close()
 }
 
-// maxBatch bounds how many writes share a commit, since the first of them waits for the last.
+// maxBatch bounds the writes that share a commit, since the first of them waits for the last.
 const maxBatch = 128
 
-// New returns a batcher. OnCaller means that the database ends a transaction of one job by the deadline of that: a job that meets no
-// transaction runs on the goroutine of its caller, and spares the processor two switches.
+// New returns a batcher. With onCaller the database ends a transaction of one job by its deadline: a job that meets no transaction runs on
+// the goroutine of its caller, and spares the processor two switches.
 func New(database Transactor, onCaller bool) *Batcher {
 	return &Batcher{database: database, onCaller: onCaller}
 }
 
-// Apply runs the write of j and returns its error. It returns ErrBusy if no transaction has taken the write by giveUp, or has begun with it by
-// its deadline, ErrTimeout if it has not ended by its deadline, and ErrUnavailable once the batcher is closed.
+// Apply runs the write of j and returns its error: ErrBusy if no transaction has taken the write by giveUp, or has begun it by its
+// deadline, ErrTimeout if it has not ended by its deadline, and ErrUnavailable once the batcher is closed.
 func (b *Batcher) Apply(ctx context.Context, j *Job, giveUp time.Time) error {
 	if j.Deadline.Before(giveUp) {
 		giveUp = j.Deadline
@@ -103,7 +100,7 @@ func (b *Batcher) admit(j *Job) (isAlone bool, err error) {
 	return false, nil
 }
 
-// alone runs a job that met no transaction. Those that were queued meanwhile are next.
+// alone runs a job that met no transaction. Jobs that were queued meanwhile are next.
 func (b *Batcher) alone(ctx context.Context, j *Job, giveUp time.Time) error {
 	defer func() {
 		if b.isWanted() {
@@ -119,10 +116,10 @@ func (b *Batcher) alone(ctx context.Context, j *Job, giveUp time.Time) error {
 	return j.end()
 }
 
-// work runs a transaction with a batch, unless it is nil, and then one after the other with what is queued.
+// work runs a transaction with a batch, unless it is nil, and then others while jobs are queued.
 func (b *Batcher) work(batch []*Job) {
 	for wanted := true; wanted; wanted = b.isWanted() {
-		b.database.Acquire(context.Background(), time.Time{}) // this ends, because whatever holds a connection has a deadline
+		b.database.Acquire(context.Background(), time.Time{}) // this ends, because every use of a connection has a deadline
 		if batch == nil {
 			batch = b.take()
 		}
@@ -135,7 +132,7 @@ func (b *Batcher) work(batch []*Job) {
 	}
 }
 
-// take takes those that are queued.
+// take takes the next batch from the queue.
 func (b *Batcher) take() []*Job {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -146,7 +143,7 @@ func (b *Batcher) take() []*Job {
 	return batch
 }
 
-// isWanted reports whether another transaction is to begin, now that one has ended.
+// isWanted reports whether another transaction is to begin after one that has ended.
 func (b *Batcher) isWanted() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()

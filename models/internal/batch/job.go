@@ -11,20 +11,19 @@ import (
 // Job is a write, or a question. On SQLite it may also be other work in a transaction.
 type Job struct {
 	Write    *Write
-	Question any           // what is asked, where jobs are not writes; its Transactor knows the type
+	Question any           // where jobs are not writes; the Transactor knows the type
 	Deadline time.Time     // of the write
 	work     func() error  // nil for a write
 	Waiting  *atomic.Int64 // counts jobs that are queued; may be nil
 
-	// state is one word, so that the batcher that begins the job and the caller that gives up on it can race for it
-	// with CompareAndSwap: exactly one of them wins.
+	// state is one word, so that the batcher, which begins the job, and a caller that gives up race for it with CompareAndSwap: one wins.
 	state    atomic.Int32
 	taken    atomic.Bool // by a transaction that has a connection, and may wait for a lock before it begins
 	started  time.Time   // when the job was handed to the database, once state is begun
 	done     chan struct{}
 	Changed  bool // the write has changed a row
 	Err      error
-	panicked any // what work panicked with, and the stack
+	panicked any // the panic of work, and its stack
 }
 
 // States of a job.
@@ -44,8 +43,7 @@ func (j *Job) Reset() {
 	}
 }
 
-// begin reports whether j may be handed to the database. From then on only the database knows what becomes of
-// it.
+// begin reports whether j may go to the database. From then on only the database knows what becomes of it.
 func (j *Job) begin() bool {
 	if j.state.Load() == queued {
 		j.started = time.Now()
@@ -64,7 +62,7 @@ func (j *Job) endWait(state int32) (ended bool) {
 	return ended
 }
 
-// await returns once a job has ended that has begun, or never will. A write runs on without its caller: at its deadline await returns ErrTimeout, and
+// await returns once a job has ended, begun or not. At the deadline of a write await returns ErrTimeout, while the write continues, and
 // nobody knows what will become of it. Other work uses variables of its caller, so its caller waits until it has ended.
 func (j *Job) await() error {
 	if j.work != nil || j.state.Load() == gone {
@@ -81,7 +79,7 @@ func (j *Job) await() error {
 	}
 }
 
-// end returns the error of a job that has ended. It panics as the work did, on the goroutine that can respond to it.
+// end returns the error of a job that has ended. It repeats a panic of the work on the goroutine that can respond to it.
 func (j *Job) end() error {
 	if j.panicked != nil {
 		panic(j.panicked)
@@ -97,12 +95,12 @@ func (j *Job) Started() time.Time {
 	return time.Time{}
 }
 
-// Begin returns the jobs that may be handed to the database. The others have left.
+// Begin returns the jobs that may go to the database. The others have left.
 func Begin(jobs []*Job) []*Job {
 	return slices.DeleteFunc(jobs, func(j *Job) bool { return !j.begin() })
 }
 
-// End tells the caller how the job ended, which may be before it began.
+// End ends a job, which may not have begun, and returns err to its caller.
 func (j *Job) End(err error) {
 	j.Leave()
 	if err != nil {

@@ -10,15 +10,15 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// Lane keeps calls that need a locked row from delaying those that do not. A call names the ids of the rows that it may have to wait for.
+// Lane keeps calls that need a locked row from delaying others. A call names the ids of the rows that it may have to wait for.
 //
 //	shared with others ──(no lock in time)──▶ by itself ──(no lock in time)──▶ in a place for a turn, and again ──▶ done, or ErrLocked
 //	                                              ▲
 //	                names an id of one refused ───┘
 //
-// A transaction waits for a lock for a moment only. What it refuses goes on by itself, and with it all calls that name one of its ids, for as
-// long as calls are refused and a second more. Most of these find that their own rows are free. Those that do not have few places, and take
-// turns there: who had to wait for something else than the locked row is not behind those who wait for that.
+// A transaction waits for a lock for a moment only. A refused call continues by itself, as do all calls with one of its ids while calls are
+// refused, and for a second more. Most of these find that their own rows are free. The others share a few places in turns, so that a call
+// that waits for another reason is not behind those that wait for the locked row.
 type Lane struct {
 	places, connections Connections
 	note                func() // counts a call that met a locked row
@@ -27,10 +27,10 @@ type Lane struct {
 	locked map[string]time.Time // until when calls that name an id are in the lane
 }
 
-// afterRefusal is for how long the ids of a refused call are known.
+// afterRefusal is how long the ids of a refused call are known.
 const afterRefusal = time.Second
 
-// NewLane returns a lane whose calls hold a quarter of the connections of a pool at most.
+// NewLane returns a lane whose calls use at most a quarter of the connections of a pool.
 func NewLane(all Connections, note func()) *Lane {
 	return &Lane{places: NewConnections(max(1, int(all.All/4))), connections: all, note: note, locked: make(map[string]time.Time)}
 }
@@ -41,9 +41,8 @@ const (
 	turn  = 100 * time.Millisecond
 )
 
-// Run runs shared, unless an id is known to be of a refused call. What is known or refused it runs alone, with the connections of the limiter
-// and for locks that come within the patience that it gives: again and again, until giveUp. Then it returns ErrLocked, or ErrBusy for want of a
-// place.
+// Run runs shared, unless an id is that of a refused call. Then, or if shared is refused, it runs alone, with the limiter and the patience
+// for locks that it gives, again and again until giveUp. It returns ErrLocked, or ErrBusy for want of a place.
 func (l *Lane) Run(ids []string, giveUp time.Time, shared func() error, alone func(in Limiter, patience time.Duration) error) error {
 	err := dberr.ErrLocked
 	if !l.Knows(ids) {
@@ -60,8 +59,8 @@ func (l *Lane) Run(ids []string, giveUp time.Time, shared func() error, alone fu
 	return err
 }
 
-// Do implements Limiter. A call has a place before it is queued for a connection. Work that is refused without having waited returns ErrBusy:
-// it would be again, at once.
+// Do implements Limiter. A call gets a place before it queues for a connection. Work that is refused at once returns ErrBusy: it would be
+// again.
 func (l *Lane) Do(ctx context.Context, deadline, giveUp time.Time, work func() error) error {
 	turnOf := func() error {
 		begun := time.Now()
@@ -89,7 +88,7 @@ func (l *Lane) Refused(ids []string) {
 	}
 }
 
-// Knows reports whether an id is one of a call that was refused lately.
+// Knows reports whether an id is that of a recently refused call.
 func (l *Lane) Knows(ids []string) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

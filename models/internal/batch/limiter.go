@@ -9,18 +9,17 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// Limiter admits as many calls as a pool has connections. It queues in front of database/sql, which has no such
-// limit of time: so "no connection became free" (ErrBusy) differs from "the database does not respond"
-// (ErrTimeout).
+// Limiter admits as many calls as a pool has connections. It queues in front of database/sql, whose queue has no limit of time: so "no
+// connection became free" (ErrBusy) differs from "the database does not respond" (ErrTimeout).
 type Limiter interface {
-	// Do runs work once it may use a connection, and returns its error. It returns ErrBusy if none became free
-	// by giveUp, ErrTimeout at the deadline, and the error of ctx if that ends first.
+	// Do runs work with a connection and returns its error: ErrBusy if none became free by giveUp, ErrTimeout at the deadline, and the
+	// error of ctx if that ends first.
 	Do(ctx context.Context, deadline, giveUp time.Time, work func() error) error
 }
 
-// Connections are those of a pool. A value of it may be copied; the copies share them.
+// Connections are those of a pool. Copies of the value share them.
 type Connections struct {
-	All  int64 // how many there are
+	All  int64
 	free *semaphore.Weighted
 }
 
@@ -28,7 +27,6 @@ func NewConnections(n int) Connections {
 	return Connections{int64(n), semaphore.NewWeighted(int64(n))}
 }
 
-// Do implements Limiter.
 func (c Connections) Do(ctx context.Context, deadline, giveUp time.Time, work func() error) error {
 	if deadline.Before(giveUp) {
 		giveUp = deadline
@@ -40,7 +38,7 @@ func (c Connections) Do(ctx context.Context, deadline, giveUp time.Time, work fu
 	return work()
 }
 
-// Acquire is queued for a connection until ctx ends or a time has come; the zero time never comes.
+// Acquire queues for a connection until ctx ends or until a time; the zero time never comes.
 func (c Connections) Acquire(ctx context.Context, until time.Time) error {
 	if c.free.TryAcquire(1) {
 		return nil
@@ -55,7 +53,7 @@ func (c Connections) Acquire(ctx context.Context, until time.Time) error {
 
 func (c Connections) Release() { c.free.Release(1) }
 
-// AcquireErr says why a call left the queue for a connection.
+// AcquireErr is the reason why a call left the queue for a connection.
 func AcquireErr(ctx context.Context, deadline time.Time) error {
 	switch {
 	case ctx.Err() != nil:

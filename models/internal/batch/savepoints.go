@@ -10,19 +10,17 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// Savepoints is SQLite's Transactor. Each job of a batch has a savepoint (sqlite.org/lang_savepoint.html), so a
-// job that fails takes back only its own changes. If the commit fails, all jobs of the batch have failed, also
-// those that only read what another one wrote.
+// Savepoints is SQLite's Transactor. Each job of a batch has a savepoint (sqlite.org/lang_savepoint.html), so a failed job takes back only
+// its own changes. If the commit fails, all jobs of the batch have failed, also those that only read another one's changes.
 type Savepoints struct{ Tx Transaction }
 
-// Acquire implements Transactor. There is nothing to wait for: SQLite has one writing connection, and one
-// goroutine at a time uses it.
+// Acquire has nothing to wait for: SQLite has one writing connection, which one goroutine at a time uses.
 func (Savepoints) Acquire(context.Context, time.Time) error { return nil }
 func (Savepoints) Release()                                 {}
 func (s Savepoints) Transact(batch []*Job)                  { runBatch(s.Tx, batch) }
 func (s Savepoints) Close()                                 { s.Tx.Close() }
 
-// Transaction is what a batch runs in. After an error of any method but Keep and Undo no transaction is open.
+// Transaction is the transaction of a batch. After an error of any method but Keep and Undo it is not open.
 type Transaction interface {
 	Begin() error
 	// Mark begins what Keep or Undo ends.
@@ -32,12 +30,10 @@ type Transaction interface {
 	Undo() error
 	Commit() error
 	Rollback() error
-	// Close is called once nothing runs any more.
 	Close()
 }
 
-// runBatch runs the jobs in one transaction and then tells their callers. Begin may wait for the lock of
-// another process; callers that leave meanwhile have had nothing happen.
+// runBatch runs the jobs in one transaction and then ends them. A job whose caller leaves while Begin waits for another process never runs.
 func runBatch(tx Transaction, batch []*Job) {
 	err := tx.Begin()
 	if err == nil {

@@ -8,21 +8,17 @@ import (
 	"errors"
 )
 
-// Write is a change that is described and not yet run, so that it can share a transaction with the changes of
-// other callers.
+// Write describes a change that can share a transaction with other callers' changes.
 //
-// What a client can cause is never an error of a statement, since an error would cost the others their
-// transaction. An unknown event, a caller who is signed out, or a thing that is done already: each changes no
-// row, and the caller looks up afterwards why.
+// No client can cause an error of a statement, which would cost the others their transaction. An unknown event, a caller who is signed out,
+// or a repetition changes no row, and the caller looks up the reason afterwards.
 type Write struct {
-	Kind Kind
-	// Event, User and Session say what the write is about. Those that do not apply are zero.
-	Event, User [16]byte
+	Kind        Kind
+	Event, User [16]byte // zero if they do not apply, as Session
 	Session     [32]byte
-	// Statements run in this order until one changes no row. PostgreSQL takes one alone.
-	Statements []Statement
-	// Into takes the columns of the row that the last statement returns; nil if it returns none. It points to
-	// variables of the write's own: a caller that has timed out may be gone before they are filled.
+	Statements  []Statement // run in this order until one changes no row; PostgreSQL takes only one
+	// Into takes the columns of the row that the last statement returns; nil without one. Its variables are the write's own: a caller that
+	// has timed out may be gone before they are filled.
 	Into []any
 }
 
@@ -40,21 +36,20 @@ type Statement struct {
 	Args []any
 }
 
-// Kind is what a write does. Its order is that of the writes in a transaction, but for Joins and Leaves.
+// Kind is the kind of a write. Transactions run them in this order, but for Joins and Leaves.
 type Kind int
 
 const (
 	Creates Kind = iota
-	// Edits change the event itself, or remove it.
-	Edits
+	Edits        // change the event itself, or remove it
 	Joins
 	Leaves
 	Refreshes
 )
 
-// rank is the place of a kind among the kinds. A join and a leave refer to the row that an edit of the same event
-// changes, so that these three are ordered by their events together. The edits of an event come first: joins and
-// leaves share its row, and two transactions that did would each wait for the other before they could remove it.
+// rank is the place of a kind among the kinds. Joins and leaves refer to the row that an edit of their event changes, so these three are
+// ordered by their events together. The edits of an event come first: joins and leaves share its row, and two transactions that did would
+// each wait for the other before they could remove it.
 func (k Kind) rank() Kind {
 	if k == Joins || k == Leaves {
 		return Edits
@@ -62,8 +57,7 @@ func (k Kind) rank() Kind {
 	return k
 }
 
-// Compare orders the writes of a transaction. All transactions lock their rows in this order, so that no two of
-// them wait for each other.
+// Compare orders the writes of a transaction. All transactions lock their rows in this order, so that no two of them wait for each other.
 func Compare(a, b *Write) int {
 	return cmp.Or(cmp.Compare(a.Kind.rank(), b.Kind.rank()), bytes.Compare(a.Event[:], b.Event[:]), cmp.Compare(a.Kind, b.Kind),
 		bytes.Compare(a.User[:], b.User[:]), bytes.Compare(a.Session[:], b.Session[:]))
@@ -96,8 +90,8 @@ func (w *Write) Run(conn execer) (changed bool, err error) {
 	return true, nil
 }
 
-// errHalf takes back a write of which only the first statements changed rows. That does not happen: the
-// statements run in one transaction, so what the first one found is still there.
+// errHalf takes back a write of which only the first statements changed rows. It cannot happen: the statements run in one transaction, so
+// the finds of the first one are still there.
 var errHalf = errors.New("half of a write")
 
 // query runs the statement that returns a row.

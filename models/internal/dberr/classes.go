@@ -16,31 +16,28 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// ErrBusy means that no pooled connection came free in time, that somebody kept a lock, or that the transaction
-// collided with others each time that it was tried. Nothing of it has happened.
+// ErrBusy means that no pooled connection came free in time, that somebody kept a lock, or that the transaction collided with others at
+// each attempt. Nothing of it has happened.
 var ErrBusy = errors.New("database busy")
 
 // ErrTimeout means that the work did not end within the store's timeout. A write may or may not have happened.
 var ErrTimeout = errors.New("database timeout")
 
-// ErrUnavailable means that the database is away, starting, stopping or read-only. A write may or may not have
-// happened.
+// ErrUnavailable means that the database is away, starting, stopping or read-only. A write may or may not have happened.
 var ErrUnavailable = errors.New("database unavailable")
 
-// ErrUnreachable is the ErrUnavailable of a database to which no connection could be made: it refuses
-// connections or the user, it does not respond, or its name is unknown. Nothing was sent, so nothing of the
-// call has happened.
+// ErrUnreachable is the ErrUnavailable of a database that refuses connections or the user, does not respond, or has an unknown name.
+// Nothing was sent, so nothing of the call has happened.
 var ErrUnreachable = fmt.Errorf("%w: no connection", ErrUnavailable)
 
-// ErrUnwritable is the ErrUnavailable of a SQLite file that was removed or replaced, is damaged, or is on a
-// disk that is full or fails. The store notices by itself when the file takes writes again.
+// ErrUnwritable is the ErrUnavailable of a SQLite file that was removed or replaced, is damaged, or is on a disk that is full or fails. The
+// store notices by itself when the file takes writes again.
 var ErrUnwritable = fmt.Errorf("%w: its file takes no writes", ErrUnavailable)
 
 // errNoRoom is the ErrUnwritable of a file whose index of the log (-shm) SQLite cannot make or enlarge
 // (sqlite.org/rescode.html#ioerr_shmsize). The code does not say why.
 var errNoRoom = fmt.Errorf("%w: the disk may be full", ErrUnwritable)
 
-// errNoSQLite is the ErrUnwritable of a file that is no SQLite database.
 var errNoSQLite error = worded{"this is no SQLite database, or its beginning is damaged", ErrUnwritable}
 
 // worded is an error whose text does not show the error that it wraps.
@@ -56,15 +53,13 @@ func (w worded) Unwrap() error { return w.error }
 // ErrCannotWrite means that the server lacks what it needs to write, such as room on its disk.
 var ErrCannotWrite = fmt.Errorf("%w: it cannot write", ErrUnavailable)
 
-// ErrNotWritten is the ErrCannotWrite that came in answer to a statement of a transaction, which was rolled back by
-// that. Nothing of the call has happened.
+// ErrNotWritten is the ErrCannotWrite of a statement in a transaction, which was rolled back. Nothing of the call has happened.
 var ErrNotWritten = fmt.Errorf("%w, and has written nothing", ErrCannotWrite)
 
 // errReadOnly is the ErrUnavailable of a server that responds, and takes no writes.
 var errReadOnly = fmt.Errorf("%w: it is read-only", ErrUnavailable)
 
-// Statements provoke some of these on purpose, and others ask for another try. They stay inside models and the
-// packages below it.
+// Statements provoke some of these on purpose, and others ask for another attempt. They stay inside models and the packages below it.
 var (
 	ErrFull       = fmt.Errorf("%w: too many connections", ErrBusy)
 	ErrForeignKey = errors.New("foreign key violated")
@@ -92,7 +87,7 @@ func InTransaction(err error) error {
 	return Classify(err)
 }
 
-// ClassOf returns the class of a driver's error, or nil: the error has none, or has it in front already.
+// ClassOf returns the class of a driver's error, or nil if it has none, or has it in front already.
 func ClassOf(err error) error {
 	var pg *pgconn.PgError
 	var lite *sqlite.Error
@@ -147,25 +142,24 @@ func ClassOfPostgres(code string) error {
 	return nil
 }
 
-// IsLost reports whether a statement has lost its connection, or the server that it had, so that nobody knows what became of it.
+// IsLost reports whether a statement lost its connection or its server, so that nobody knows what became of it.
 func IsLost(err error) bool {
-	for _, other := range []error{ErrUnreachable, ErrUnwritable, ErrCannotWrite, errReadOnly} {
-		if errors.Is(err, other) {
-			return false
-		}
-	}
-	return errors.Is(err, ErrUnavailable)
+	return errors.Is(err, ErrUnavailable) && !errors.Is(err, ErrUnreachable) && !errors.Is(err, ErrUnwritable) &&
+		!errors.Is(err, ErrCannotWrite) && !errors.Is(err, errReadOnly)
 }
 
-// IsRefusal reports whether the server refused the credentials, or has no such database. While the service
-// starts that is a mistake in the settings, which no waiting corrects.
+// IsRefusal reports whether the server refused the credentials, or has no such database: at the start a mistake in the settings.
 func IsRefusal(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && slices.Contains([]string{"28000", "28P01", "3D000"}, pg.Code)
+	return IsCode(err, "28000", "28P01", "3D000")
 }
 
-// classOfSQLite returns the class of an extended result code (sqlite.org/rescode.html). The low byte is the
-// primary code.
+// IsCode reports whether a PostgreSQL server refused a statement with one of these SQLSTATE codes.
+func IsCode(err error, codes ...string) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && slices.Contains(codes, pg.Code)
+}
+
+// classOfSQLite returns the class of an extended result code (sqlite.org/rescode.html). The low byte is the primary code.
 func classOfSQLite(code int) error {
 	switch code {
 	case sqlite3.SQLITE_CONSTRAINT_FOREIGNKEY, sqlite3.SQLITE_CONSTRAINT_TRIGGER:

@@ -1,4 +1,4 @@
-// Package dberr says what an error of a database means to whoever called it: try again, give up, or tell the operator.
+// Package dberr classifies errors of a database by what the caller can do: try again, give up, or call the operator.
 //
 // It knows the codes of both databases (PostgreSQL appendix A; sqlite.org/rescode.html) and the errors of their drivers, and nothing of
 // statements or tables. It makes no decision: callers compare with errors.Is.

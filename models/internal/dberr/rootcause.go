@@ -10,8 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 )
 
-// RootCause is err as an operator should read it: what the database or the network said, without the words that
-// were put in front.
+// RootCause is err for an operator: the words of the database or the network, without what was put in front.
 func RootCause(err error) string {
 	for {
 		var inner error
@@ -20,7 +19,7 @@ func RootCause(err error) string {
 			return e.Error()
 		case interface{ Unwrap() error }:
 			inner = e.Unwrap()
-		case interface{ Unwrap() []error }: // of several tries, the last
+		case interface{ Unwrap() []error }: // of several attempts, the last
 			inner = e.Unwrap()[len(e.Unwrap())-1]
 		}
 		if inner == nil {

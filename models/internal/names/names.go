@@ -11,17 +11,15 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// blanks are symbols that show nothing although PRECIS takes them for visible: the empty Braille cell, the
-// place of an embedded object, and a musical note without a head.
+// blanks show nothing although PRECIS takes them for visible: the empty Braille cell, an embedded object, a musical note without a head.
 const blanks = "\u2800\ufffc\U0001d159"
 
-// maxExternalName bounds in bytes the names that are looked at, since a provider may send a megabyte.
+// maxExternalName bounds the names that are looked at, in bytes, since a provider may send a megabyte.
 const maxExternalName = 4 << 10
 
-// Normalize writes a name that somebody chose elsewhere as a nickname (RFC 8266 section 2): white space becomes
-// one space and never stands at an end, and letters of full width and other compatible forms become the usual
-// ones. It returns "" for a name with characters that are invisible or not assigned, or with a mark of another
-// script than its base's. It also returns "" if the result is no username or is too long.
+// Normalize writes a name from elsewhere as a nickname (RFC 8266 section 2): white space becomes one space and never stands at an end, and
+// letters of full width and other compatible forms become the usual ones. It returns "" for a name with characters that are invisible or
+// not assigned, with a mark of another script than its base's, or whose result is no username or is too long.
 func Normalize(name string) string {
 	if len(name) > maxExternalName {
 		return ""
@@ -33,8 +31,7 @@ func Normalize(name string) string {
 	return name
 }
 
-// hasForeignMark reports whether a name has a mark of another script than the character that it stands on: hardly a font shows it, so that
-// the name looks like one without it.
+// hasForeignMark reports whether a name has a mark of another script than its base: in most fonts the name looks as without it.
 func hasForeignMark(name string) bool {
 	var base rune
 	for _, r := range name {
@@ -51,23 +48,21 @@ func hasForeignMark(name string) bool {
 	return false
 }
 
-// Fold returns a text that is equal for names that differ only in case, white space, compatible forms and
-// invisible characters. RFC 8266 section 2.4 compares so, but only names that Normalize accepts; Fold takes
-// every name.
+// Fold returns a text that is equal for names that differ only in case, white space, compatible forms and invisible characters. RFC 8266
+// section 2.4 compares so, but only names that Normalize accepts; Fold takes every name.
 func Fold(name string) string {
 	return spaced(cases.Fold().String(spaced(name)))
 }
 
-// Skeleton returns a text that is equal for names that look alike: Unicode's skeleton (UTS 39 section 4),
-// without regard to case. The case of a letter decides what it looks like, so the skeleton of the folded name
-// follows: I looks like l, therefore i counts as l, too.
+// Skeleton returns a text that is equal for names that look alike: Unicode's skeleton (UTS 39 section 4), without regard to case. The case
+// of a letter decides its look, so the skeleton of the folded name follows: I looks like l, therefore i counts as l, too.
 func Skeleton(name string) string {
 	folded := cases.Fold().String(confusable.Skeleton(spaced(name)))
 	return spaced(strings.ReplaceAll(confusable.Skeleton(folded), "i", "l"))
 }
 
-// spaced returns a name in compatible forms (NFKC), without invisible characters, and with single spaces. It
-// normalizes twice, because taking characters away may bring others together that compose.
+// spaced returns a name in compatible forms (NFKC), without invisible characters, and with single spaces. It normalizes twice, because
+// removing characters may bring others together that compose.
 func spaced(name string) string {
 	name = strings.Map(func(r rune) rune {
 		switch {
@@ -82,8 +77,7 @@ func spaced(name string) string {
 	return strings.Join(strings.Fields(norm.NFKC.String(name)), " ")
 }
 
-// Valid reports whether name is 1 to 100 code points of valid UTF-8, not only white space, without control
-// characters.
+// Valid reports whether name is 1 to 100 code points of valid UTF-8, not only white space, without control characters.
 func Valid(name string) bool {
 	visible := false
 	for _, r := range name {

@@ -1,7 +1,7 @@
-// Package notify tells the instances that share a PostgreSQL database when one of them has written, with NOTIFY and LISTEN.
+// Package notify has the instances that share a PostgreSQL database notify each other of writes, with NOTIFY and LISTEN.
 //
-// A notification carries no data and may be lost. The hub of package livelist asks the database after each one, and once a second
-// without one. No write waits for a notification:
+// A notification carries no data and may be lost. The hub of package livelist asks the database after each one, and once a second without
+// one. No write waits for a notification:
 //
 //	write ──▶ notifier ──(one in 30 ms, by the pool)──▶ NOTIFY ──▶ listener of each other instance ──▶ hub
 //

@@ -9,15 +9,12 @@ import (
 	"worldevents/models/internal/postgres"
 )
 
-// Instances tells the instances that share a PostgreSQL database when one of them has written.
-//
-// A write does not notify in its own transaction. PostgreSQL commits transactions that notify one after the
-// other, since notifications arrive in the order of the commits (PostgreSQL, "NOTIFY"), and writes would be
-// several times slower.
+// Instances notifies the other instances of writes, and listens for theirs. A write does not notify in its own transaction: PostgreSQL
+// commits transactions that notify one after the other, since notifications arrive in the order of the commits (PostgreSQL, "NOTIFY"), and
+// writes would be several times slower.
 type Instances struct {
 	notifier *notifier
-
-	server   *postgres.Server // to which the listener connects
+	server   *postgres.Server // of the listener
 	instance string           // the payload of this one's notifications
 	deliver  func()
 	received atomic.Uint64
@@ -25,13 +22,12 @@ type Instances struct {
 	running  sync.WaitGroup
 }
 
-// channel is the name under which all instances notify and listen.
-const channel = "worldevents"
+const channel = "worldevents" // of all instances
 
-// New connects to nothing yet. Exec runs a statement on a connection of the pool.
+// New connects to nothing yet. exec runs a statement on a connection of the pool.
 func New(server *postgres.Server, exec func(ctx context.Context, statement string) error) *Instances {
 	instance := rand.Text()
-	// A transaction that only notifies has written nothing, so PostgreSQL lets it wait neither for the disk nor for a standby.
+	// A transaction that only notifies writes nothing, so PostgreSQL waits neither for the disk nor for a standby.
 	statement := "SELECT pg_notify('" + channel + "', '" + instance + "')"
 	return &Instances{
 		notifier: newNotifier(func(ctx context.Context) error { return exec(ctx, statement) }),
@@ -40,16 +36,16 @@ func New(server *postgres.Server, exec func(ctx context.Context, statement strin
 	}
 }
 
-// Tell tells other instances soon that this one has written.
+// Tell notifies other instances soon.
 func (i *Instances) Tell() { i.notifier.tell() }
 
-// Sent is how many notifications were sent.
+// Sent counts notifications that were sent.
 func (i *Instances) Sent() uint64 { return i.notifier.sent.Load() }
 
-// Received is how many notifications of others arrived.
+// Received counts notifications of others.
 func (i *Instances) Received() uint64 { return i.received.Load() }
 
-// Close tells others of the last writes and listens no longer. It waits for the database for two seconds at most.
+// Close notifies others of the last writes and ends listening. It waits for the database for at most two seconds.
 func (i *Instances) Close() {
 	if i.cancel != nil {
 		i.cancel()

@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// silence is how long nothing may arrive before the listener says LISTEN again, and listenTimeout how long that may take. A
-	// firewall may have dropped the connection without a word, and some poolers exchange the server behind one.
+	// Without a notification for silence the listener says LISTEN again, for at most listenTimeout: a firewall may have dropped the
+	// connection without a word, and some poolers exchange the server behind one.
 	silence, listenTimeout = 5 * time.Second, 2 * time.Second
-	// rest is the time between a connection and the next one. The hub asks without one.
+	// rest is the time between two connections. The hub asks without one.
 	rest = 5 * time.Second
 )
 
-// Listen begins to call deliver when another instance has written. It has a connection of its own.
+// Listen begins to call deliver after writes of other instances. It has a connection of its own.
 func (i *Instances) Listen(deliver func()) {
 	i.deliver = deliver
 	var ctx context.Context
@@ -35,9 +35,8 @@ func (i *Instances) run(ctx context.Context) {
 	}
 }
 
-// listen takes notifications until something fails. It returns false if the connection may be a pooler's that gives the server
-// connection to others after each transaction, as PgBouncer does: LISTEN would stay there, and no notification would arrive. The URL
-// says so, since prepared statements do not work there either.
+// listen takes notifications until something fails. It returns false behind a pooler that gives the server connection to others after each
+// transaction, as PgBouncer does: no notification would arrive. The URL shows that, since prepared statements do not work there either.
 func (i *Instances) listen(ctx context.Context) (again bool) {
 	own, err := i.server.Dial(ctx, i.hear)
 	if err != nil {
@@ -65,21 +64,21 @@ func (i *Instances) hear(n *pgconn.Notification) {
 	}
 }
 
-// sayListen has the server send notifications. It writes nothing, and said again it only shows that the server responds.
+// sayListen subscribes to notifications. It writes nothing, and repeated it only shows that the server responds.
 func sayListen(ctx context.Context, conn *pgconn.PgConn) error {
 	ctx, cancel := context.WithTimeout(ctx, listenTimeout)
 	defer cancel()
 	return conn.Exec(ctx, "LISTEN "+channel).Close()
 }
 
-// wait waits for one notification. For none it returns an error that pgconn.Timeout recognizes, and the connection stays open.
+// wait waits for one notification. Without one it returns an error that pgconn.Timeout recognizes, and the connection stays open.
 func wait(ctx context.Context, conn *pgconn.PgConn) error {
 	ctx, cancel := context.WithTimeout(ctx, silence)
 	defer cancel()
 	return conn.WaitForNotification(ctx)
 }
 
-// disconnect closes a connection. It waits no longer than a second for a server that does not respond.
+// disconnect closes a connection. It waits for at most a second for the server.
 func disconnect(conn *pgconn.PgConn) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()

@@ -6,21 +6,20 @@ import (
 	"time"
 )
 
-// notifier tells other instances that this one has written. Any number of writes within notifyInterval cost one
-// notification; after a quiet time the first is sent at once. No write waits for it. One that cannot be sent is not
-// sent again: others find the write when they ask, a second later.
+// notifier notifies other instances of writes. Any number of writes within notifyInterval cost one notification; after a quiet time the
+// first is sent at once. No write waits for it. A failed one is not repeated: others find the write when they ask, a second later.
 type notifier struct {
 	send func(context.Context) error
 	sent atomic.Uint64
 
 	pending atomic.Bool   // nothing has been sent since a write
-	turn    chan struct{} // has room for one: whoever sends, and rests then
+	turn    chan struct{} // of the one goroutine that sends and then rests
 	closing context.Context
 	stop    context.CancelFunc // ends closing
 }
 
 const (
-	// notifyInterval bounds how much later other instances are told of a write.
+	// notifyInterval bounds the delay of a notification.
 	notifyInterval = 30 * time.Millisecond
 	// notifyTimeout bounds the sending of one notification, with the queue for a connection.
 	notifyTimeout = time.Second
@@ -43,7 +42,7 @@ func (n *notifier) tell() {
 func (n *notifier) sendPending() {
 	n.turn <- struct{}{}
 	defer func() { <-n.turn }()
-	if !n.pending.Swap(false) { // before the sending: a write that comes during it has another one sent
+	if !n.pending.Swap(false) { // before sending: a write during it needs another one
 		return
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), notifyTimeout)
@@ -57,7 +56,7 @@ func (n *notifier) sendPending() {
 	}
 }
 
-// close sends what is pending, once what is being sent is. Each takes notifyTimeout at most.
+// close sends what is pending, after what is being sent. Each takes at most notifyTimeout.
 func (n *notifier) close() {
 	n.stop()
 	n.sendPending()

@@ -18,10 +18,10 @@ import (
 )
 
 const (
-	// lifetime is how long a connection serves, and lifetimeJitter how much longer it may, so that not all end together.
+	// lifetime is that of a connection, and lifetimeJitter at most is added, so that not all end together.
 	lifetime, lifetimeJitter = 30 * time.Minute, 5 * time.Minute
-	// failureInterval is how long nobody asks for a connection after one could not be made. Each request costs the server a process,
-	// of which it has too many when it takes no more connections (SQLSTATE 53300), and must come to its senses when it was away.
+	// failureInterval is the pause after a failed attempt to connect. Each costs the server a process, of which it has too many when it
+	// takes no more connections (SQLSTATE 53300), and too much work when it was away.
 	failureInterval = 100 * time.Millisecond
 	// closing bounds how long the end of a pool waits for the work of its connections.
 	closing = time.Second
@@ -34,7 +34,7 @@ func (s *Server) OpenPool(n int) (*sql.DB, error) {
 		return nil, err
 	}
 	config.ConnConfig = s.config.Copy()
-	config.ConnConfig.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {} // a pooler may deliver them to anybody, and pgx would keep them
+	config.ConnConfig.OnNotification = func(*pgconn.PgConn, *pgconn.Notification) {} // a pooler may deliver any, and pgx would keep them
 	config.MaxConns, config.MinConns, config.MinIdleConns = int32(n), 0, 0
 	config.MaxConnLifetime, config.MaxConnLifetimeJitter = lifetime, lifetimeJitter
 	config.BeforeConnect, config.AfterConnect, config.ShouldPing = s.prepare, s.setUp, s.isDead
@@ -63,9 +63,8 @@ type connector struct {
 	pool   *pgxpool.Pool
 }
 
-// Connect implements driver.Connector. While the server takes no more connections, it returns the server's error,
-// which dberr.Classify makes ErrFull. Otherwise it returns ErrUnreachable, unless ctx was canceled: nothing was
-// asked of the database, so the caller may try again.
+// Connect returns the server's error, which dberr.Classify makes ErrFull, while the server takes no more connections. Otherwise it returns
+// ErrUnreachable, unless ctx was canceled: nothing reached the database, so the caller may try again.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	if c.server.isRecovering() {
 		select {
@@ -116,15 +115,15 @@ func (s *Server) refuse(err error) {
 	}
 }
 
-// isRecovering reports whether a connection could not be made lately. Then few callers ask for one at once: a server that has just come
-// back would else be asked for all of them together, and be late with each.
+// isRecovering reports whether a connection failed recently. Then few callers ask at once: many would make a server late that just came
+// back.
 func (s *Server) isRecovering() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return time.Since(s.retry) < suspicion
 }
 
-// refusal returns the last failure for as long as nobody is to ask again.
+// refusal returns the last failure during its failureInterval.
 func (s *Server) refusal() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -134,8 +133,8 @@ func (s *Server) refusal() error {
 	return nil
 }
 
-// WhileFull calls fn again while it returns ErrFull, until ctx ends or a time has come; the zero time never
-// comes. A connection of the pool may come free meanwhile, or another client may leave.
+// WhileFull repeats fn while it returns ErrFull, until ctx ends or a time has come; the zero time never comes. A connection of the pool may
+// come free meanwhile, or another client may leave.
 func WhileFull(ctx context.Context, giveUp time.Time, fn func() error) error {
 	for {
 		err := fn()

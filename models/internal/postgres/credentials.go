@@ -14,15 +14,14 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// tryCredentials makes a connection as a URL says, and looks at the rights of its role. It returns
-// ErrCredentials, or another error if it could not find out.
+// tryCredentials connects with a URL, and looks at the rights of its role. It returns ErrCredentials, or why it could not find out.
 func tryCredentials(ctx context.Context, url string, timeout time.Duration) error {
 	s, err := New(url, timeout)
 	if err != nil {
 		return err
 	}
 	conn, err := s.Dial(ctx, func(*pgconn.Notification) {})
-	if dberr.IsRefusal(err) || isRefusedByPooler(err) {
+	if dberr.IsRefusal(err) || dberr.IsCode(err, "08P01", "42501") { // by PgBouncer, or without the right to connect
 		return fmt.Errorf("%w: %s", ErrCredentials, dberr.RootCause(err))
 	}
 	if err != nil {
@@ -32,7 +31,7 @@ func tryCredentials(ctx context.Context, url string, timeout time.Duration) erro
 	return checkRights(ctx, timeout, conn)
 }
 
-// checkRights returns ErrCredentials unless the role of a connection may read and write the tables that are there.
+// checkRights returns ErrCredentials unless the role of a connection may read and write the existing tables.
 func checkRights(ctx context.Context, timeout time.Duration, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -46,24 +45,15 @@ func checkRights(ctx context.Context, timeout time.Duration, conn *pgx.Conn) err
 	return err
 }
 
-// isRefusedByPooler reports whether PgBouncer refused the credentials (08P01), or the server refused the right
-// to connect (42501).
-func isRefusedByPooler(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && (pg.Code == "08P01" || pg.Code == "42501")
-}
-
 // ErrFixedURL is returned by UseCredentials for a URL that differs in more than user and password.
 var ErrFixedURL = errors.New("only the user and the password may change while the service runs: restart it for the rest")
 
 // ErrCredentials is returned by UseCredentials for a user who cannot work with the database.
 var ErrCredentials = errors.New("the database refuses the new user or password")
 
-// Credentials say what UseCredentials has done.
+// Credentials is the result of UseCredentials.
 type Credentials struct {
-	// Changed means that the URL differed from the former one.
-	Changed bool
-	// Untried is why the new credentials could not be tried; nil if they were. The database may be away, or
-	// have no room for one connection more.
+	Changed bool // the URL differed from the former one
+	// Untried is why the new credentials could not be tried, nil if they were: the database may be away, or have no room for a connection.
 	Untried error
 }

@@ -13,20 +13,18 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// health is what calls say about the server. The fields are times in nanoseconds since 1970.
+// health is the experience of calls with the server, as times in nanoseconds since 1970.
 type health struct {
 	timeout                    time.Duration
 	suspected, answered, reset atomic.Int64
 }
 
 const (
-	// idleUntilPing is how long a connection may be idle without being pinged before its next use.
-	idleUntilPing = time.Second
-	// suspicion is how long all are pinged after a call that ran out of time or lost its connection.
-	suspicion = 4 * time.Second
+	idleUntilPing = time.Second     // a connection that was idle for longer is pinged before its next use
+	suspicion     = 4 * time.Second // all are pinged this long after a call that ran out of time or lost its connection
 )
 
-// Suspect is called with the error of each call, nil perhaps.
+// Suspect is called with the error of each call, also nil.
 func (s *Server) Suspect(err error) {
 	switch {
 	case err == nil:
@@ -41,16 +39,15 @@ func (h *health) isSuspect(idle time.Duration) bool {
 	return idle > idleUntilPing || time.Now().UnixNano()-h.suspected.Load() < int64(suspicion)
 }
 
-// mayReset reports whether a ping in vain condemns the other connections, too: so that a slow server is not asked for all of
-// them again and again, it does so once in a timeout, and not if any has responded meanwhile.
+// mayReset reports whether a ping in vain condemns the other connections, too: once in a timeout, so that a slow server is not asked for
+// all of them again and again, and not if any has responded meanwhile.
 func (h *health) mayReset() bool {
 	now, last := time.Now().UnixNano(), h.reset.Load()
 	return now-max(last, h.answered.Load()) > int64(h.timeout) && h.reset.CompareAndSwap(last, now)
 }
 
-// isDead pings a connection that is suspect, for a quarter of a timeout. It is the ShouldPing of a pool, which pings what is dead once
-// more, in vain, and takes another. A host that is gone takes all connections with it: they are closed together, or each would cost a
-// caller that quarter.
+// isDead pings a suspect connection, for a quarter of a timeout. It is the ShouldPing of a pool, which pings a dead one once more and takes
+// another. A dead host takes all connections with it: they are closed together, or each would cost a caller that quarter.
 func (s *Server) isDead(ctx context.Context, p pgxpool.ShouldPingParams) bool {
 	if !s.health.isSuspect(p.IdleDuration) {
 		return false
@@ -70,9 +67,9 @@ func (s *Server) isDead(ctx context.Context, p pgxpool.ShouldPingParams) bool {
 // timeline is what a promotion changes about a server: number grows with each, in hexadecimal digits.
 type timeline struct{ system, number string }
 
-// checkTimeline refuses a server whose timeline is behind the highest one seen. Package pgx asks hosts in the order of the URL, so
-// that without this a primary that was replaced, and goes on, would get new connections again. The first connection to its successor
-// ends all others, so that nothing is acknowledged at the old one any more.
+// checkTimeline refuses a server whose timeline is behind the highest one seen. Package pgx asks hosts in the order of the URL, so a
+// replaced primary would get new connections again. The first connection to its successor ends all others, so that the old one acknowledges
+// nothing.
 func (s *Server) checkTimeline(ctx context.Context, conn *pgconn.PgConn) error {
 	results, err := conn.Exec(ctx, "SELECT system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_control_system()").ReadAll()
 	if pg := new(pgconn.PgError); errors.As(err, &pg) && !conn.IsClosed() {

@@ -15,9 +15,8 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// pipelines is PostgreSQL's Transactor. It sends the statements of a batch together, with one Sync at the end,
-// and the server makes one transaction of them (PostgreSQL, "Extended Query" and "Pipelining"). So a batch
-// costs one round trip.
+// pipelines is PostgreSQL's Transactor. It sends the statements of a batch together, with one Sync at the end, and the server makes one
+// transaction of them (PostgreSQL, "Extended Query" and "Pipelining"). So a batch costs one round trip.
 type pipelines struct {
 	pool   Pool
 	server *Server
@@ -26,12 +25,12 @@ type pipelines struct {
 	timeout, maxWait time.Duration
 }
 
-// LockTimeout is how long a transaction waits for a lock that others may be without. It is longer than transactions of writes take, whose
-// locks end with their commit. It is shorter than deadlock_timeout, after which PostgreSQL looks for transactions that wait for each
-// other and ends one of them: a command waits for long, and must never fail because of writes.
+// LockTimeout is how long a shared transaction waits for a lock. It is longer than transactions of writes take, whose locks end with their
+// commit. It is shorter than deadlock_timeout, after which PostgreSQL ends one of the transactions that wait for each other: a command
+// waits for long, and must never fail because of writes.
 //
-// Once a lock has not come the transaction goes on without the writes that need it, and waits no longer than nextLockTimeout for each
-// other lock: who has locked many rows would otherwise keep the rest waiting for as many times as long.
+// Without a lock the transaction continues without the writes that need it, and waits no longer than nextLockTimeout for each other lock:
+// the owner of many locked rows would otherwise keep the rest waiting once for each.
 const (
 	LockTimeout     = 200 * time.Millisecond
 	nextLockTimeout = 5 * time.Millisecond
@@ -39,9 +38,9 @@ const (
 
 func (*pipelines) Close() {}
 
-// Transact implements batch.Transactor. If the server refuses the statement of a write, that write leaves. If
-// it was refused because of a locked row, all writes that the lane keeps apart then leave with it. The others go again at
-// once, together. If nobody knows how the transaction ended, all writes have failed.
+// Transact implements batch.Transactor. If the server refuses the statement of a write, that write leaves; if for a locked row, all writes
+// leave that the lane keeps apart. The others run again at once, together. If nobody knows how the transaction ended, all writes have
+// failed.
 func (p *pipelines) Transact(jobs []*batch.Job) {
 	slices.SortStableFunc(jobs, func(a, b *batch.Job) int { return batch.Compare(a.Write, b.Write) })
 	limit := time.Now().Add(p.timeout)
@@ -59,7 +58,7 @@ func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jo
 		var refused *batch.Job
 		var err error
 		jobs, refused, err = p.send(ctx, min(lockTimeout, left), jobs)
-		p.server.Suspect(err) // before any caller is told and comes again
+		p.server.Suspect(err) // before any caller returns and comes again
 		if refused == nil {
 			for _, j := range jobs {
 				j.End(err)
@@ -81,9 +80,8 @@ func (p *pipelines) transactUntil(limit time.Time, lockTimeout time.Duration, jo
 	}
 }
 
-// send runs a batch in one transaction, and returns once that has ended. begun are the jobs that had not left
-// before it began. refused is the job because of which the server refused the transaction, if it was because of
-// one; the others may then go again.
+// send runs a batch in one transaction, and returns after its end. begun are the jobs that had not left before. refused is the job whose
+// statement the server refused, if it was one; the others may then run again.
 func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, jobs []*batch.Job) (begun []*batch.Job, refused *batch.Job, err error) {
 	err = WhileFull(ctx, time.Now().Add(p.maxWait), func() error {
 		return dberr.Classify(p.pool.WithConn(ctx, func(c *pgx.Conn) (err error) {
@@ -97,8 +95,7 @@ func (p *pipelines) send(ctx context.Context, lockTimeout time.Duration, jobs []
 	return jobs, refused, err
 }
 
-// statementsOf puts lock_timeout in front of the statements of a batch. It is set for the transaction alone, so
-// that it also works behind PgBouncer.
+// statementsOf puts lock_timeout in front of the statements of a batch: for the transaction, so that it also works behind PgBouncer.
 func statementsOf(jobs []*batch.Job, lockTimeout time.Duration) *pgx.Batch {
 	statements := &pgx.Batch{QueuedQueries: make([]*pgx.QueuedQuery, 0, 1+len(jobs))}
 	statements.Queue("SELECT set_config('lock_timeout', $1, true)", strconv.FormatInt(max(1, lockTimeout.Milliseconds()), 10))
@@ -109,8 +106,7 @@ func statementsOf(jobs []*batch.Job, lockTimeout time.Duration) *pgx.Batch {
 	return statements
 }
 
-// readResults reads what became of each job. Only if it returns no error have they succeeded, because the last
-// thing that it reads is the commit.
+// readResults reads the result of each job. They have succeeded only if it returns no error, because it reads the commit last.
 func readResults(results pgx.BatchResults, jobs []*batch.Job) (refused *batch.Job, err error) {
 	defer results.Close()
 	if _, err := results.Exec(); err != nil { // of set_config
@@ -136,8 +132,7 @@ func readResult(results pgx.BatchResults, into []any) (changed bool, err error) 
 	return err == nil, err
 }
 
-// refusal returns j if the server refused its statement because of what the statement says. It returns nil if
-// the server itself could not go on: then no job may be repeated.
+// refusal returns j if the server refused its statement for its content, nil if the server could not go on: then no job may be repeated.
 func refusal(j *batch.Job, err error) (refused *batch.Job, _ error) {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {

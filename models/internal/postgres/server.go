@@ -13,16 +13,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Server is the database that a URL names: one PostgreSQL server, or several of which one takes writes. It makes
-// pools of connections, and connections beside them. The user and the password may be replaced meanwhile.
+// Server is the database of a URL: one PostgreSQL server, or several of which one takes writes. It makes pools of connections, and
+// connections beside them. The user and the password may be replaced meanwhile.
 type Server struct {
-	url     atomic.Pointer[string]
-	timeout time.Duration
-	config  *pgx.ConnConfig // but for user and password
-	// generation counts what makes all connections stale: new credentials, a ping in vain.
-	generation atomic.Uint64
+	url        atomic.Pointer[string]
+	timeout    time.Duration
+	config     *pgx.ConnConfig // but for user and password
+	generation atomic.Uint64   // counts what makes all connections stale: new credentials, a ping in vain
 	health     health
-	few        chan struct{} // one for each caller who asks for a connection of a server that is recovering
+	few        chan struct{} // of the callers who ask a recovering server for a connection
 
 	mu             sync.Mutex
 	pools          []*pgxpool.Pool
@@ -33,11 +32,10 @@ type Server struct {
 	retry          time.Time                   // when the server is asked again
 }
 
-// generationKey is where a connection keeps its generation.
+// generationKey is the key of a connection's generation.
 const generationKey = "worldevents.generation"
 
-// New connects to nothing yet. timeout is that of a call, and bounds an attempt to connect. An error means that the
-// URL can never work.
+// New connects to nothing yet. timeout is that of a call, and bounds an attempt to connect. An error means that the URL can never work.
 func New(url string, timeout time.Duration) (*Server, error) {
 	config, err := Parse(url, timeout)
 	if err != nil {
@@ -66,9 +64,8 @@ func New(url string, timeout time.Duration) (*Server, error) {
 	return s, nil
 }
 
-// boundNetwork gives ConnectTimeout to each look-up of a name, and to each network connection until it is made. Package pgx
-// bounds no look-up, and waits 15 seconds for the connection by which it asks a server to cancel a statement. The
-// place in the pool is not free before that.
+// boundNetwork bounds each look-up of a name and each new network connection by ConnectTimeout. Package pgx bounds no look-up, and waits 15
+// seconds for the connection that asks a server to cancel a statement. Until then the place in the pool is not free.
 func (s *Server) boundNetwork() {
 	lookUp, dial, patience := s.config.LookupFunc, s.config.DialFunc, s.config.ConnectTimeout
 	s.config.LookupFunc = func(ctx context.Context, host string) ([]string, error) {
@@ -102,8 +99,7 @@ func (s *Server) prepare(_ context.Context, config *pgx.ConnConfig) error {
 	return nil
 }
 
-// setUp configures a new connection. It has a deadline of its own, since a pool gives it none, and would wait for ever for
-// a server that freezes now.
+// setUp configures a new connection. A pool sets no deadline, and would wait for ever for a server that freezes now.
 func (s *Server) setUp(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
@@ -136,7 +132,7 @@ func (s *Server) IsStale(conn *pgconn.PgConn) bool {
 	return made != s.generation.Load()
 }
 
-// renew makes all connections stale. The pools close idle ones at once, and the others when their work is done.
+// renew makes all connections stale. The pools close idle ones at once, and the others after their work.
 func (s *Server) renew() {
 	s.generation.Add(1)
 	s.mu.Lock()
@@ -146,16 +142,15 @@ func (s *Server) renew() {
 	}
 }
 
-// Name says which database it is, and contains no secret.
+// Name is the name of the database, without secrets.
 func (s *Server) Name() string {
 	config := s.config.Copy()
 	config.User, _ = s.credentials()
 	return NameOf(config)
 }
 
-// credentials are those of the next connection. The URL may name a file for the password, which is read anew
-// each time. While somebody replaces that file there may be no password for a moment; then the former one
-// serves.
+// credentials are those of the next connection. The URL may name a file for the password, which is read each time. Without a password, as
+// while somebody replaces that file, the former one serves.
 func (s *Server) credentials() (user, password string) {
 	config, err := Parse(*s.url.Load(), s.timeout)
 	s.mu.Lock()
@@ -166,9 +161,8 @@ func (s *Server) credentials() (user, password string) {
 	return s.user, s.password
 }
 
-// UseCredentials makes new connections use the user and the password of a URL. It tries them first. It returns
-// ErrFixedURL or ErrCredentials, and then changes nothing. If they could not be tried, it uses them all the
-// same: the former ones may end soon.
+// UseCredentials makes new connections use the user and the password of a URL. It tries them first, and returns ErrFixedURL or
+// ErrCredentials without a change. Untried ones it uses all the same: the former ones may end soon.
 func (s *Server) UseCredentials(ctx context.Context, text string) (c Credentials, err error) {
 	if text == *s.url.Load() {
 		return c, nil

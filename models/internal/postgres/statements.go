@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
+
+	"worldevents/models/internal/dberr"
 )
 
-// ErrStatements is returned by CheckStatements.
 var ErrStatements = errors.New("a pooler (PgBouncer in transaction mode) gives prepared statements to others: add default_query_exec_mode=exec to DATABASE_URL")
 
-// CheckStatements returns ErrStatements if a statement that one has prepared may be gone the next time. Behind a
-// pooler in transaction mode other may have the connection to the server meanwhile. It prepares nothing else.
+// CheckStatements returns ErrStatements if a statement that one has prepared may be gone the next time: behind a pooler in transaction mode
+// other may have the connection to the server. It prepares nothing else.
 func CheckStatements(ctx context.Context, one, other *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second) // a pool of one connection would have them wait for each other
 	defer cancel()
@@ -25,11 +25,10 @@ func CheckStatements(ctx context.Context, one, other *pgx.Conn) error {
 			other.Exec(ctx, "ROLLBACK")
 		}
 	}
-	var pg *pgconn.PgError
-	switch {
-	case errors.As(err, &pg) && (pg.Code == "26000" || pg.Code == "42P05"): // there is none, or already one of an earlier look
+	if dberr.IsCode(err, "26000", "42P05") { // there is none, or already one of an earlier check
 		return ErrStatements
-	case err == nil:
+	}
+	if err == nil {
 		one.PgConn().Deallocate(ctx, name)
 	}
 	return nil

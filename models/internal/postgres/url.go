@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -15,7 +16,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// Parse reads a URL, and the files that it names, such as the one with passwords, as they are now.
+// Parse reads a URL, and the current files that it names, such as the one with passwords.
 func Parse(url string, timeout time.Duration) (*pgx.ConnConfig, error) {
 	if hasStrayAt(url) {
 		return nil, errStrayAt
@@ -37,17 +38,15 @@ func Parse(url string, timeout time.Duration) (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// IsURL reports whether pgx reads a text as a URL. It reads others as keywords and values.
+// IsURL reports whether pgx reads a text as a URL, not as keywords and values.
 func IsURL(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
-// errStrayAt is returned for a URL with a stray @. pgx would take a part of the password for the name of a
-// host, and errors would show it.
+// errStrayAt is returned for a URL with a stray @. pgx would take a part of the password for a host, and errors would show it.
 var errStrayAt = errors.New("has more than one @: one that belongs to a user name or a password is written as %40")
 
-// hasStrayAt reports whether a URL has another @ than the one in front of its hosts. One in the value of a
-// parameter is allowed.
+// hasStrayAt reports whether a URL has another @ than the one in front of its hosts, except in the value of a parameter.
 func hasStrayAt(text string) bool {
 	credentials, rest, found := strings.Cut(text, "@")
 	if _, authority, _ := strings.Cut(credentials, "://"); !found || strings.Contains(authority, "/") {
@@ -60,8 +59,7 @@ func hasStrayAt(text string) bool {
 	})
 }
 
-// HostsOf returns how to connect to each host of a URL by itself. Its sslmode may allow several ways: with TLS
-// and without.
+// HostsOf returns the config of each host of a URL by itself. Its sslmode may allow several ways: with TLS and without.
 func HostsOf(config *pgx.ConnConfig) (hosts []*pgx.ConnConfig) {
 	all := append([]*pgconn.FallbackConfig{{Host: config.Host, Port: config.Port, TLSConfig: config.TLSConfig}}, config.Fallbacks...)
 	for _, way := range all {
@@ -77,12 +75,12 @@ func HostsOf(config *pgx.ConnConfig) (hosts []*pgx.ConnConfig) {
 	return hosts
 }
 
-// AddressOf is the host and the port to which a config connects first.
+// AddressOf is the first host and port of a config.
 func AddressOf(config *pgx.ConnConfig) string {
 	return net.JoinHostPort(config.Host, strconv.Itoa(int(config.Port)))
 }
 
-// NameOf says which database it is, and nothing about how to get in.
+// NameOf is the name of the database, without secrets.
 func NameOf(config *pgx.ConnConfig) string {
 	var hosts []string
 	for _, host := range HostsOf(config) {
@@ -91,27 +89,18 @@ func NameOf(config *pgx.ConnConfig) string {
 	return "postgres://" + url.PathEscape(config.User) + "@" + strings.Join(hosts, ",") + "/" + url.PathEscape(config.Database)
 }
 
-// sameButCredentials reports whether two URLs differ in nothing but user and password. The name of the database
-// may be that of the user, so it is compared, too.
+// sameButCredentials reports whether two URLs differ only in user and password. The user is the default of the database's name.
 func sameButCredentials(a, b string) bool {
 	was, err := Parse(a, 0)
 	if err != nil || !IsURL(b) {
 		return false
 	}
 	is, err := Parse(b, 0)
-	return err == nil && withoutCredentials(a) == withoutCredentials(b) && databaseOf(was) == databaseOf(is)
+	return err == nil && withoutCredentials(a) == withoutCredentials(b) && cmp.Or(was.Database, was.User) == cmp.Or(is.Database, is.User)
 }
 
-func databaseOf(config *pgx.ConnConfig) string {
-	if config.Database == "" {
-		return config.User
-	}
-	return config.Database
-}
-
-// withoutCredentials returns what a URL has behind the scheme, without user and password. Like pgx and libpq it
-// takes what stands in front of the first @ for these, unless a slash comes first. Both also know them as
-// parameters.
+// withoutCredentials returns a URL without scheme, user and password. Like pgx and libpq it takes these from the front of the first @,
+// unless a slash comes first, and from the parameters.
 func withoutCredentials(text string) string {
 	_, rest, _ := strings.Cut(text, "://")
 	if i := strings.IndexAny(rest, "@/"); i >= 0 && rest[i] == '@' {
@@ -127,11 +116,10 @@ func withoutCredentials(text string) string {
 	return rest + "?" + strings.Join(pairs, "&")
 }
 
-// minPostgres is the oldest version that the service is tested with.
-const minPostgres = 15
+const minPostgres = 15 // the oldest version of the tests
 
-// Supported returns an error, in words for the operator, for a server that is too old and for a database that
-// cannot hold every text. version is server_version_num, such as 150018 for 15.18.
+// Supported returns an error, in words for the operator, for a server that is too old and for a database that cannot store every text.
+// version is server_version_num, such as 150018 for 15.18.
 func Supported(version int, encoding string) error {
 	switch {
 	case version < minPostgres*10000:

@@ -14,15 +14,14 @@ type Writes struct {
 	alone  *pipelines
 }
 
-// NewWrites makes writes share transactions on a pool of connections, which others use, too. A write may take
-// timeout, and no more than maxWait of it while the server takes no more connections.
+// NewWrites makes writes share transactions on a pool of connections, which others use, too. A write may take timeout, and at most maxWait
+// of it while the server takes no more connections.
 func (s *Server) NewWrites(pool *sql.DB, all batch.Connections, lane *batch.Lane, timeout, maxWait time.Duration) *Writes {
 	p := &pipelines{pool: Pool{pool}, server: s, lane: lane, Connections: all, timeout: timeout, maxWait: maxWait}
 	return &Writes{batch.New(p, true), p}
 }
 
-// Apply runs the write of j. It returns ErrBusy if the write has not begun by giveUp, or has not got a lock by then, and
-// ErrTimeout if it has not ended by the job's deadline.
+// Apply runs the write of j. It returns ErrBusy if the write has not begun or got its lock by giveUp, ErrTimeout after the deadline.
 func (w *Writes) Apply(ctx context.Context, j *batch.Job, giveUp time.Time) error {
 	shared := func() error { return w.shared.Apply(ctx, j, giveUp) }
 	return w.alone.lane.Run(j.Write.IDs(), giveUp, shared, func(in batch.Limiter, patience time.Duration) error {

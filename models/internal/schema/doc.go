@@ -1,11 +1,10 @@
-// Package schema has the tables of both databases: their migrations, triggers and versions, and the advisory locks that those who change them
-// take.
+// Package schema has the tables of both databases: migrations, triggers, versions, and the advisory locks for changing them.
 //
-// Judge says what is wrong with a database, and which statements put it right; whoever asks runs them. Package models migrates with what
-// stands here, copydb copies the tables, and inspect tells the operator.
+// Judge returns what is wrong with a database, and the statements that fix it; the caller runs them. Package models migrates, copydb copies
+// the tables, and inspect reports to the operator.
 //
-// Both databases count their versions alike, and Newest is the last one of this program. An older program works with a newer schema as
-// long as the table compatibility says so:
+// Both databases count their versions alike, up to Newest. An older program works with a newer schema while the table compatibility allows
+// it:
 //
 //	version < Newest     migrate first
 //	version = Newest     fine

@@ -8,34 +8,28 @@ import (
 	"strings"
 )
 
-// Judgement is what Judge has found. Each text says what is wrong, and what to do about it.
+// Judgement is the result of Judge. Each text says what is wrong, and what to do about it.
 type Judgement struct {
-	// Version is that of the schema, 0 if there is none.
-	Version int64
-	// Unusable keeps this program from doing anything with the database.
-	Unusable []string
-	// Fixable makes answers wrong, calls fail, or the data unsafe, and is what the statements of Fixes put right. These are missing
-	// if only another role may run them.
+	Version  int64    // of the schema, 0 without one
+	Unusable []string // keeps this program from doing anything with the database
+	// Fixable makes answers wrong, calls fail, or the data unsafe. Fixes fix it; they are missing if only another role may run them.
 	Fixable, Fixes []string
-	// Refused is what the operator alone can put right.
-	Refused []string
+	Refused        []string // only the operator can fix
 }
 
-// rule is something that must hold for a database.
+// rule is something that must be true of a database.
 type rule struct {
-	// query selects what breaks the rule, as a text for the %s of words; "" if nothing does. With generated it selects a query that
-	// does so.
+	// query selects a text for the %s of words if the rule is broken, else "". With generated it selects such a query.
 	query     string
 	generated bool
 	words     string
-	// unusable means that nothing works where the rule is broken. Otherwise fix are statements after which it holds, and where these
-	// are empty the operator has to act.
+	// unusable means that nothing works with the rule broken. Otherwise fix are statements against that; without them the operator acts.
 	unusable bool
 	fix      string
 }
 
-// Judge looks for what keeps the service from working with a database, or from being safe there. What checks, serves, migrates and
-// copies asks it, so that they agree. It changes nothing, and waits for no lock but that of compatibility.
+// Judge looks for what keeps the service from working with a database, or from being safe there. All commands ask it, so that they agree.
+// It changes nothing, and waits for no lock but that of compatibility.
 func (d Database) Judge(ctx context.Context, value Value) (j Judgement, err error) {
 	if j.Version, err = d.Version(ctx, value); err != nil {
 		return j, err
@@ -48,13 +42,13 @@ func (d Database) Judge(ctx context.Context, value Value) (j Judgement, err erro
 	default:
 		err = d.judge(ctx, value, &j, append([]rule{d.columnsAreThere(), isNew}, d.served...)...)
 	}
-	if j.Version > Newest() { // what a newer program has made is not to be put right by this one
+	if j.Version > Newest() { // this program must not fix the work of a newer one
 		j.Fixes = nil
 	}
 	return j, err
 }
 
-// judge holds a database to rules, until one that nothing works without is broken.
+// judge checks rules, until a broken one makes the database unusable.
 func (d Database) judge(ctx context.Context, value Value, j *Judgement, rules ...rule) error {
 	for _, r := range rules {
 		broken, query := "", r.query
@@ -90,7 +84,7 @@ func (d Database) judge(ctx context.Context, value Value, j *Judgement, rules ..
 	return nil
 }
 
-// tablesAreOurs is the rule for a database in which no migration has been.
+// tablesAreOurs is the rule for a database without migrations.
 func (d Database) tablesAreOurs() rule {
 	var there []string
 	for _, table := range slices.Sorted(maps.Keys(Columns)) {
@@ -103,7 +97,7 @@ func (d Database) tablesAreOurs() rule {
 	}
 }
 
-// columnsAreThere is the rule that all is there that this program reads and writes.
+// columnsAreThere is the rule for all columns that this program reads and writes.
 func (d Database) columnsAreThere() rule {
 	var wanted []string
 	for _, table := range slices.Sorted(maps.Keys(Columns)) {
@@ -114,8 +108,8 @@ func (d Database) columnsAreThere() rule {
 	return rule{query: fmt.Sprintf(d.missing, strings.Join(wanted, ", ")), words: "%s: restore a backup", unusable: true}
 }
 
-// isNew is the rule that this program knows enough of the schema. oldest is the oldest one whose programs can still work with the
-// database: a migration that takes something away, or that demands more of those who write, raises it.
+// isNew is the rule that this program knows enough of the schema. oldest is the oldest one whose programs can still work with the database:
+// a migration that removes something, or that demands more of writers, raises it.
 var isNew = rule{
 	query: fmt.Sprintf(`SELECT coalesce(max(CASE WHEN oldest > %[1]d THEN 'schema ' || (SELECT max(version_id) FROM goose_db_version WHERE is_applied)
 		|| ', which programs that know schema ' || oldest || ' can use, and this one knows %[1]d' END), '') FROM compatibility`, Newest()),
@@ -123,8 +117,7 @@ var isNew = rule{
 	unusable: true,
 }
 
-// markTriggers are the fix of what keeps changes from being marked. What was written meanwhile has no mark, so nothing that was read
-// before may be compared any more.
+// markTriggers fix what keeps changes from being marked. Writes meanwhile left no mark, so no earlier Moment may be compared any more.
 var markTriggers = struct{ sqlite, postgres string }{
 	sqlite:   Triggers("sqlite") + ";\nINSERT INTO changes (world_id) VALUES (''); DELETE FROM changes;\nINSERT INTO incarnation (one, horizon) SELECT 1, seq FROM sqlite_sequence WHERE name = 'changes' ON CONFLICT DO UPDATE SET horizon = excluded.horizon, next = excluded.horizon",
 	postgres: Triggers("postgres") + ";\nDELETE FROM incarnation; INSERT INTO incarnation DEFAULT VALUES",
@@ -137,7 +130,7 @@ var sqliteServed = []rule{{
 	fix:   markTriggers.sqlite,
 }}
 
-// postgresMigrated are the rules for a database that is to be migrated.
+// postgresMigrated are the rules before a migration.
 var postgresMigrated = []rule{{
 	query: `SELECT CASE WHEN current_schema() IS NULL THEN 'search_path names no schema that the role may use: CREATE SCHEMA, GRANT USAGE, or name another one by ALTER ROLE … SET search_path'
 		WHEN NOT has_schema_privilege(current_schema(), 'CREATE') THEN format('the role may make no tables in the schema %I: GRANT CREATE ON SCHEMA %1$I TO %I', current_schema(), current_user)
@@ -151,7 +144,7 @@ var publicSchemas = rule{
 	words: "anybody may put functions where the statements of this role find them (CVE-2018-1058): %s",
 }
 
-// ours are the functions that triggers call with the rights of their owner, beside the table whose owner that must be.
+// ours are the functions that triggers call with the rights of their owner, beside the table that must have the same owner.
 const ours = `(VALUES ('mark_event'), ('mark_join'), ('mark_leave'), ('mark_events'), ('mark_rsvps'), ('await_rsvps')) ours (name)
 	CROSS JOIN (SELECT relnamespace, relowner, nspname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = to_regclass('events')) tables
 	LEFT JOIN pg_proc p ON proname = name AND pronamespace = relnamespace AND pronargs = 0`
@@ -160,8 +153,7 @@ const ours = `(VALUES ('mark_event'), ('mark_join'), ('mark_leave'), ('mark_even
 const identities = `(SELECT CAST(attrelid AS regclass) AS tab, attname AS col, pg_get_serial_sequence(CAST(CAST(attrelid AS regclass) AS text), attname) AS seq FROM pg_attribute
 	WHERE attrelid IN (to_regclass('users'), to_regclass('events'), to_regclass('goose_db_version')) AND attidentity <> '') identities`
 
-// isBehind is the condition that a sequence gives out a number next that is there already. One statement reads both: the sequence goes on
-// meanwhile, but not back.
+// isBehind is the condition that the next number of a sequence is taken. One statement reads both: the sequence never goes back.
 const isBehind = "(SELECT last_value + CAST(is_called AS int) FROM %1$s) <= (SELECT max(%2$I) FROM %3$s)"
 
 // SetSequences are statements that set sequences which are behind, and none back. Nobody writes meanwhile.

@@ -13,29 +13,22 @@ import (
 //go:embed migrations triggers
 var files embed.FS
 
-// Database is what migrations and checks of the schema need to know about one of the two databases.
+// Database is one of the two databases for migrations and checks of the schema.
 type Database struct {
-	// Name is also that of its files below migrations and triggers.
-	Name  string
-	Goose goose.Dialect
-	// Settings are statements with which each migration and each fix begins.
-	Settings string
-	// HasTableQuery selects whether there is a table; %s stands for its name.
-	HasTableQuery string
-	// Fixing are statements with which a fix begins, behind Settings.
-	Fixing string
-	// missing selects what is not there of tables and columns, for which %s stands as rows of VALUES: one column of each table.
+	Name          string // also of its files below migrations and triggers
+	Goose         goose.Dialect
+	Settings      string // statements at the start of each migration and each fix
+	HasTableQuery string // selects whether there is a table; %s is its name
+	Fixing        string // statements of a fix behind Settings
+	// missing selects tables and columns that are not there of the rows of VALUES that %s stands for: one column of each table.
 	missing string
-	// unknown selects the columns of a table that are not in a list. The first %s stands for the table, the other for what is between the
-	// quotes of the list.
+	// unknown selects the columns of a table, the first %s, that are not in a list, whose text between the quotes is the other %s.
 	unknown string
-	// otherOwner selects the role that owns the tables, if this one has not its rights; else "".
-	otherOwner string
-	// migrated are the rules for a database that is to be migrated, and served those for one that was.
-	migrated, served []rule
+	// otherOwner selects the owner of the tables, "" if this role has its rights.
+	otherOwner       string
+	migrated, served []rule // rules before a migration, and after it
 }
 
-// SQLite and Postgres are the two databases.
 var (
 	SQLite = Database{
 		Name:          "sqlite",
@@ -52,7 +45,7 @@ var (
 		Goose:         goose.DialectPostgres,
 		Settings:      NoLimits + ";\nSET LOCAL lock_timeout = '200ms';\n",
 		HasTableQuery: "SELECT to_regclass('%s') IS NOT NULL",
-		// What a fix makes is the tables' owner's, and stands beside them.
+		// A fix works for the owner of the tables, in their schema.
 		Fixing: `SELECT set_config('role', pg_get_userbyid(relowner), true), set_config('search_path', quote_ident(nspname), true)
 			FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = to_regclass('events');
 `,
@@ -66,20 +59,18 @@ var (
 	}
 )
 
-// NoLimits is a statement that lifts the time limits that a role or a database of PostgreSQL may have, for the
-// rest of a transaction. A copy may take hours; a migration that such a limit ends would begin anew for ever, and
-// take its locks each time. Settings puts a limit of ours on waiting for locks, because all statements that come behind a waiting
-// migration wait with it.
+// NoLimits lifts the time limits of a role or a database of PostgreSQL for the rest of a transaction. A copy may take hours; a migration
+// that such a limit ends would begin anew for ever, and take its locks each time. Settings limits waiting for locks, because all statements
+// behind a waiting migration wait with it.
 const NoLimits = `SELECT set_config(name, '0', true) FROM pg_settings
 	WHERE name IN ('statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout')`
 
-// Migrations are the migrations of the database.
 func (d Database) Migrations() fs.FS {
 	folder, _ := fs.Sub(files, "migrations/"+d.Name) // fails for a malformed path only
 	return folder
 }
 
-// Triggers are the statements that make the triggers of a database, and leave those alone that are there.
+// Triggers are the statements that make the missing triggers of a database.
 func Triggers(name string) string {
 	text, _ := files.ReadFile("triggers/" + name + ".sql") // is there
 	return string(text)
@@ -95,13 +86,12 @@ func Newest() (newest int64) {
 	return newest
 }
 
-// VersionQuery selects the version of a schema from the table that goose keeps.
+// VersionQuery selects the version of a schema from the table of goose.
 const VersionQuery = "SELECT coalesce(max(version_id), 0) FROM goose_db_version WHERE is_applied"
 
-// Value runs a query for one value.
 type Value func(ctx context.Context, into any, query string, args ...any) error
 
-// Version reads the version of a database's schema, 0 if there is none.
+// Version reads the version of a database's schema, 0 without one.
 func (d Database) Version(ctx context.Context, value Value) (version int64, err error) {
 	var made bool
 	if err := value(ctx, &made, fmt.Sprintf(d.HasTableQuery, "goose_db_version")); err != nil || !made {
@@ -125,19 +115,16 @@ var Columns = map[string]string{
 
 // Table is a table of the schema. Its columns in Columns are copied.
 type Table struct {
-	Name string
-	// Types are those that PostgreSQL has for the columns, in their order.
-	Types string
-	// List is an order that the rows have in both databases. It is the one in which lists show them.
-	List string
-	// where is SQL behind the name that leaves out rows of removed events.
-	where string
+	Name  string
+	Types string // PostgreSQL's types of the columns, in their order
+	List  string // the order of the rows in lists, the same in both databases
+	where string // SQL behind the name that leaves out rows of removed events
 }
 
-// From is SQL to stand after FROM: the rows that are copied and counted.
+// From is SQL for FROM: the rows that are copied and counted.
 func (t Table) From() string { return t.Name + t.where }
 
-// Copied are all tables of the schema. A table stands behind those that it refers to.
+// Copied are all tables of the schema. A table comes after those that it refers to.
 var Copied = []Table{
 	{"users", "uuid, integer, text, timestamptz, text, text, text, text, timestamptz", "number", ""},
 	{"blocked_identities", "bytea, timestamptz", "hash", ""},
@@ -147,13 +134,12 @@ var Copied = []Table{
 		" WHERE event_number NOT IN (SELECT number FROM events WHERE world_id = '')"},
 }
 
-// UnknownColumns names the columns of a table that this program does not copy, "" if there are none. Generated ones need no copy.
+// UnknownColumns returns the columns of a table that this program does not copy. Generated ones need no copy.
 func (d Database) UnknownColumns(ctx context.Context, value Value, t Table) (names string, err error) {
 	err = value(ctx, &names, fmt.Sprintf(d.unknown, t.Name, strings.ReplaceAll(Columns[t.Name], ", ", "', '")))
 	return names, err
 }
 
-// CountRows counts the rows of each table.
 func CountRows(ctx context.Context, value Value) (map[string]int64, error) {
 	rows := make(map[string]int64)
 	for _, t := range Copied {
@@ -173,18 +159,16 @@ func CopiedNames() (names []string) {
 	return names
 }
 
-// LockedBy selects who keeps others from reading tables, in words for the operator, "" if nobody does. Who waits for such a lock does so, too.
+// LockedBy selects who keeps others from reading tables, or waits for such a lock, in words for the operator; "" for nobody.
 const LockedBy = `SELECT coalesce('waiting for ' || string_agg(DISTINCT CASE WHEN pid IS NULL THEN 'a prepared transaction' ELSE format('the process %s of the role %s (%s)', pid, usename, application_name) END
 		|| CASE WHEN granted THEN ', which has ' ELSE ', which waits to have ' END || CAST(relation AS regclass) || ' locked', '; '), '')
 	FROM pg_locks LEFT JOIN pg_stat_activity USING (pid)
 	WHERE mode = 'AccessExclusiveLock' AND relation IN (to_regclass('users'), to_regclass('blocked_identities'), to_regclass('sessions'), to_regclass('events'),
 		to_regclass('rsvps'), to_regclass('changes'), to_regclass('incarnation')) AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
 
-// MigrationLock is the advisory lock that an instance holds while it migrates.
-const MigrationLock = 0x776f726c64 // "world"
-
-// ChangesLock is the advisory lock of an instance that prunes marks.
-const ChangesLock = MigrationLock + 2
-
-// SweepLock is the advisory lock of an instance that deletes removed events.
-const SweepLock = MigrationLock + 3
+// Advisory locks of an instance that migrates, prunes marks, or deletes removed events.
+const (
+	MigrationLock = 0x776f726c64 // "world"
+	ChangesLock   = MigrationLock + 2
+	SweepLock     = MigrationLock + 3
+)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 
 	"modernc.org/sqlite"
@@ -15,9 +16,8 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// CheckAtStart has SQLite check a file that exists, together with its log (sqlite.org/pragma.html#pragma_quick_check).
-// Without it an instance would be ready and acknowledge writes until somebody meets a damaged page. It leaves
-// everything else that may be wrong to the first connection. Once there was a connection it checks nothing.
+// CheckAtStart has SQLite check an existing file and its log (sqlite.org/pragma.html#pragma_quick_check). Otherwise an instance would
+// acknowledge writes until it meets a damaged page. It leaves everything else to the first connection, and checks nothing after that.
 func (f *File) CheckAtStart(ctx context.Context) error {
 	real := RealFile(f.Path)
 	if f.opened.Load() != nil || sizeOf(real) == 0 {
@@ -45,8 +45,7 @@ func (f *File) CheckAtStart(ctx context.Context) error {
 	return fmt.Errorf("the file is damaged (%v): restore a backup", err)
 }
 
-// RefuseLogWithoutFile returns an error, in words for the operator, if there is a log and no file with it.
-// SQLite would make the file and delete the log.
+// RefuseLogWithoutFile returns an error, in words for the operator, for a log without its file: SQLite would delete the log.
 func RefuseLogWithoutFile(real string) error {
 	if info, err := os.Stat(real); (err == nil && info.Size() == 0 || errors.Is(err, fs.ErrNotExist)) && sizeOf(real+"-wal") > 0 {
 		return fmt.Errorf("%s-wal has the last writes of a file that is gone from its place: put that file back, or move the -wal away", real)
@@ -54,24 +53,17 @@ func RefuseLogWithoutFile(real string) error {
 	return nil
 }
 
-// isDamage reports whether err says that the content of the file is damaged. A write to another place in the
-// file would not notice that.
+// isDamage reports whether err says that the content of the file is damaged. A write to another place in it would not notice that.
 func isDamage(err error) bool {
-	switch code := codeOf(err); code {
-	case sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS, sqlite3.SQLITE_IOERR_DATA:
-		return true
-	default:
-		return code&0xff == sqlite3.SQLITE_CORRUPT || code&0xff == sqlite3.SQLITE_NOTADB
-	}
+	code := codeOf(err)
+	return code&0xff == sqlite3.SQLITE_CORRUPT || code&0xff == sqlite3.SQLITE_NOTADB || slices.Contains([]int{
+		sqlite3.SQLITE_IOERR_READ, sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS, sqlite3.SQLITE_IOERR_DATA}, code)
 }
 
-// isInLog reports whether a commit may have failed once the log had all of it.
+// isInLog reports whether a commit may have failed after the log had all of it.
 func isInLog(err error) bool {
-	switch codeOf(err) {
-	case sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMMAP:
-		return true
-	}
-	return false
+	return slices.Contains([]int{
+		sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC, sqlite3.SQLITE_IOERR_SHMSIZE, sqlite3.SQLITE_IOERR_SHMMAP}, codeOf(err))
 }
 
 // codeOf is the extended result code of SQLite's error (sqlite.org/rescode.html), 0 for another.

@@ -16,8 +16,7 @@ type Conn struct {
 	db *sql.DB
 }
 
-// OpenConn opens the file that path names as in DATABASE_URL, with parameters of SQLite's URIs and of the
-// driver.
+// OpenConn opens the file of a path as in DATABASE_URL, with parameters of SQLite's URIs and of the driver.
 func OpenConn(ctx context.Context, path string, parameters url.Values) (Conn, error) {
 	db, err := sql.Open("sqlite", dsnOf(path, parameters))
 	if err != nil {
@@ -45,13 +44,12 @@ func (s Conn) Value(ctx context.Context, into any, query string, args ...any) er
 	return s.Conn.QueryRowContext(ctx, query, args...).Scan(into)
 }
 
-// BrokenReferences selects which tables have rows that refer to nothing, "" if none has. SQLite keeps such rows out only of connections that
-// ask for it.
+// BrokenReferences selects the tables with rows that refer to nothing, "" without any. Only connections that ask for it prevent such rows.
 const BrokenReferences = `SELECT coalesce(group_concat(DISTINCT "table" || ' refers to ' || parent || ', where there is no such row'), '')
 	FROM pragma_foreign_key_check`
 
-// OpenPool makes a pool of connections to the file. They wait no longer than busy for other processes and for
-// each other. The first connection makes the file.
+// OpenPool makes a pool of connections to the file, which wait no longer than busy for other processes and each other. The first makes the
+// file.
 func (f *File) OpenPool(busy time.Duration) (*sql.DB, error) {
 	c, err := sqlite.NewConnector(DSN(f.uri, busy))
 	if err != nil {
@@ -66,7 +64,6 @@ type connector struct {
 	file *File
 }
 
-// Connect implements driver.Connector.
 func (c connector) Connect(ctx context.Context) (driver.Conn, error) {
 	return c.file.connect(ctx, func() (driver.Conn, error) { return c.Connector.Connect(ctx) })
 }

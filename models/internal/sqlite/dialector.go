@@ -11,7 +11,7 @@ import (
 	"gorm.io/gorm/schema"
 )
 
-// dialector is SQLite for GORM, as far as the store uses GORM. GORM's own package for it would link a second SQLite, in C.
+// dialector is the part of SQLite that the store needs of GORM. GORM's own package for it would link a second SQLite, in C.
 type dialector struct{ pool gorm.ConnPool }
 
 // NewDialector puts GORM over a pool of readers.

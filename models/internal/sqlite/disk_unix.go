@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DiskLeft returns how many bytes the disk of a folder has left for this user.
+// DiskLeft returns the bytes that the disk of a folder has left for this user.
 func DiskLeft(folder string) (uint64, error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(folder, &stat); err != nil {

@@ -16,17 +16,15 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// File is the file of SQLite. It makes sure that all connections have the same file, and knows whether the path
-// still leads to it and whether it takes writes. SQLite notices neither that a file was removed nor that it was
-// replaced: it goes on with a file to which no path leads, and what it writes there is lost when the process
-// ends.
+// File is the file of SQLite. It ensures that all connections have the same file, and knows whether the path still leads to it and whether
+// it takes writes. SQLite does not notice a removed or replaced file: its writes are lost when the process ends.
 type File struct {
-	uri  string // as DATABASE_URL names it
-	Path string // as SQLite finds it
-	// write writes a page of the file and changes nothing: nobody uses user_version, which it sets to the 0 that it is.
+	uri  string // in DATABASE_URL
+	Path string // of SQLite
+	// write writes a page of the file and changes nothing: nobody uses user_version, which it sets to 0 as before.
 	write func(ctx context.Context) error
 
-	opening sync.Mutex                  // held while the first connection is made
+	opening sync.Mutex                  // of the first connection
 	opened  atomic.Pointer[[]namedFile] // the file, from the first connection on; its log and index, from the first write on
 
 	log     atomic.Pointer[slog.Logger]
@@ -34,7 +32,7 @@ type File struct {
 	failure error // why the file takes no writes; nil while it does; damage for good
 }
 
-// namedFile is a file as it was found at a path.
+// namedFile is a file and the path where it was found.
 type namedFile struct {
 	path string
 	fs.FileInfo
@@ -52,9 +50,8 @@ func (f *File) Name() string { return RealFile(cmp.Or(f.Path, f.uri)) }
 // LogTo sets the log for events that belong to no request.
 func (f *File) LogTo(log *slog.Logger) { f.log.Store(log) }
 
-// connect makes a connection by open, which must neither write to the file nor touch its log. Every connection
-// must come to the file of the first one, before and after it is opened: between the two looks somebody may
-// exchange the file.
+// connect makes a connection by open, which must neither write to the file nor touch its log. Every connection must have the file of the
+// first one. connect looks before and after opening, because somebody may exchange the file in between.
 func (f *File) connect(ctx context.Context, open func() (driver.Conn, error)) (conn driver.Conn, err error) {
 	files := f.opened.Load()
 	if files == nil {
@@ -83,8 +80,7 @@ func (f *File) connect(ctx context.Context, open func() (driver.Conn, error)) (c
 	return conn, nil
 }
 
-// find makes the file if there is none. Only then it looks at which file that is: some file systems put
-// another one in its place when it is first opened for writing.
+// find makes the file if there is none, and then looks at it: some file systems replace a file when it is first opened for writing.
 func (f *File) find(ctx context.Context) (*[]namedFile, error) {
 	if err := RefuseLogWithoutFile(RealFile(f.Path)); err != nil {
 		return nil, err
@@ -98,8 +94,7 @@ func (f *File) find(ctx context.Context) (*[]namedFile, error) {
 	return &[]namedFile{{f.Path, info}}, err
 }
 
-// addLog makes check look at the log and its index, too. They stay the same files while the writing connection
-// is open.
+// addLog makes check look at the log and its index, too. They stay the same files while the writing connection is open.
 func (f *File) addLog() {
 	real := RealFile(f.Path)
 	files := (*f.opened.Load())[:1:1]
@@ -111,7 +106,7 @@ func (f *File) addLog() {
 	f.opened.Store(&files)
 }
 
-// check returns an error unless the path leads to the file that is open. Writes to another file are lost.
+// check returns an error unless the path leads to the open file. Writes to another file are lost.
 func (f *File) check() error {
 	if files := f.opened.Load(); files != nil {
 		return checkFiles(*files)
@@ -133,15 +128,15 @@ func checkFiles(files []namedFile) error {
 	return nil
 }
 
-// failed returns why the file took no writes when one was last tried, nil if it did.
+// failed returns why the last write failed, nil if it did not.
 func (f *File) failed() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.failure
 }
 
-// admit returns an error if it is already known that a write would be lost, or may be. In a damaged file a
-// write that meets no damaged page would succeed, and nobody could read it later.
+// admit returns an error if a write would be lost, or may be. In a damaged file a write that meets no damaged page would succeed, and
+// nobody could read it later.
 func (f *File) admit() error {
 	if err := f.failed(); err == nil || isDamage(err) {
 		return err
@@ -149,8 +144,8 @@ func (f *File) admit() error {
 	return f.check()
 }
 
-// Ready returns why the file takes no writes, nil if it does. After a failure Ready writes something, and a
-// success ends the failure. Damage stays until the process ends.
+// Ready returns why the file takes no writes, nil if it does. After a failure Ready writes something, and a success ends the failure.
+// Damage stays until the process ends.
 func (f *File) Ready(ctx context.Context) error {
 	failed := f.failed() != nil
 	err := f.check()
@@ -165,7 +160,7 @@ func (f *File) Ready(ctx context.Context) error {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.failure != nil && !isDamage(f.failure) { // another call of Ready, or of a write, may have come first
+	if f.failure != nil && !isDamage(f.failure) { // another call of Ready or a write may have come first
 		f.failure = nil
 		f.log.Load().Info("the database takes writes again")
 	}

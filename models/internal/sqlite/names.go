@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// FileOf is the file that SQLite finds at path. SQLite reads path as the rest of a URI, in which two slashes at
-// the start introduce a host (RFC 8089 section 2). The result is "" if the host is another machine.
+// FileOf is SQLite's file for a path: the rest of a URI, in which two slashes introduce a host (RFC 8089 section 2); "" on another machine.
 func FileOf(path string) string {
 	authority, ok := strings.CutPrefix(path, "//")
 	if !ok {
@@ -20,8 +19,7 @@ func FileOf(path string) string {
 	return "/" + file
 }
 
-// RealFile is the absolute path of the file to which a path leads, or would lead: SQLite keeps the log beside
-// that one.
+// RealFile is the absolute path of the file to which a path leads, or would lead. SQLite keeps the log beside that one.
 func RealFile(path string) string {
 	for range 40 { // as many links as Linux follows
 		target, err := os.Readlink(path)
@@ -42,8 +40,8 @@ func RealFile(path string) string {
 	return path
 }
 
-// WhoHasOpen says who has the file open, in words for the operator; "" if nobody has. Who closes a file last
-// removes the index of its log. A process that was killed leaves it.
+// WhoHasOpen names the users of the file, in words for the operator; "" without any. The last to close a file removes the index of its log.
+// A process that was killed leaves it.
 func WhoHasOpen(file string) string {
 	if _, err := os.Stat(RealFile(file) + "-shm"); err != nil {
 		return ""
@@ -53,9 +51,8 @@ func WhoHasOpen(file string) string {
 
 // sizeOf is the size of a file in bytes, 0 if there is none.
 func sizeOf(file string) int64 {
-	info, err := os.Stat(file)
-	if err != nil {
-		return 0
+	if info, err := os.Stat(file); err == nil {
+		return info.Size()
 	}
-	return info.Size()
+	return 0
 }

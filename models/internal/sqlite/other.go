@@ -9,7 +9,7 @@ import (
 
 func DiskLeft(string) (uint64, error) { return 0, errors.ErrUnsupported }
 
-// MayWrite reports only whether the folder is there. Whether this user may make files there shows when somebody does.
+// MayWrite reports only whether the folder is there. The rights of this user show when somebody makes a file.
 func MayWrite(name string) error {
 	_, err := os.Stat(name)
 	return err

@@ -11,32 +11,26 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// WAL is the write-ahead log of a SQLite file, and keeps it small.
-//
-// Ten times a second it looks at the size. Beyond walLimit it has SQLite copy what no reader needs into the file
-// (PASSIVE), while everybody works. If little is left then, it empties the log (TRUNCATE). That holds the writer
+// WAL keeps the write-ahead log of a SQLite file small. Ten times a second it looks at the size. Beyond walLimit it has SQLite copy what no
+// reader needs into the file (PASSIVE), while everybody works. If little is left then, it empties the log (TRUNCATE). That stops the writer
 // while it waits for readers, so it is not tried behind a long read.
 type WAL struct {
 	file         *File
 	db           *sql.DB                   // a connection of its own, so that nothing on it disturbs a write
 	blockedSince atomic.Pointer[time.Time] // nil while little is left after copying
-	reported     bool                      // the log has a line that nothing can be copied
-
-	cancel   context.CancelFunc
-	watching sync.WaitGroup
+	reported     bool                      // that nothing can be copied
+	cancel       context.CancelFunc
+	watching     sync.WaitGroup
 }
 
 const (
-	// walLimit is the size in bytes beyond which the log is emptied.
-	walLimit = 16 << 20
-	// walInterval is how often its size is looked at. On a disk with little room left a second of writes is too much.
-	walInterval = 100 * time.Millisecond
-	// maxWALRest is how many frames, of 4 KB each, may be left to copy when the log is emptied.
-	maxWALRest = 1000
+	walLimit    = 16 << 20               // the size in bytes beyond which the log is emptied
+	walInterval = 100 * time.Millisecond // of looking at the size; a second of writes is too much for a nearly full disk
+	maxWALRest  = 1000                   // frames, of 4 KB each, that may be left to copy when the log is emptied
 )
 
-// newWAL watches the log of a file, which need not exist yet, until Close. It connects to the file only when
-// there is something to do. To empty the log db waits for its busy timeout.
+// newWAL watches the log of a file, which need not exist yet, until Close. It connects only for work. To empty the log db waits for its
+// busy timeout.
 func newWAL(file *File, db *sql.DB) *WAL {
 	db.SetMaxOpenConns(1)
 	l := &WAL{file: file, db: db}
@@ -46,7 +40,7 @@ func newWAL(file *File, db *sql.DB) *WAL {
 	return l
 }
 
-// Size returns the size of the log in bytes, 0 if there is none.
+// Size returns the size of the log in bytes, 0 without one.
 func (l *WAL) Size() int64 { return sizeOf(RealFile(l.file.Path) + "-wal") }
 
 // Blocked returns for how long copying has left much of a log larger than walLimit; 0 if it does not.
@@ -57,7 +51,7 @@ func (l *WAL) Blocked() time.Duration {
 	return 0
 }
 
-// Close ends the watching. It interrupts what is being done, and waits for that.
+// Close ends the watching, and interrupts its work.
 func (l *WAL) Close() error {
 	l.cancel()
 	l.watching.Wait()
@@ -86,9 +80,8 @@ func (l *WAL) watch(ctx context.Context) {
 	}
 }
 
-// checkpoint runs a checkpoint (sqlite.org/pragma.html#pragma_wal_checkpoint), and returns how many frames of the
-// log are left to copy. If somebody is in the way, that is no error. A disk that takes no more of the database
-// is only logged, because what is in the log is safe and is read there.
+// checkpoint runs a checkpoint (sqlite.org/pragma.html#pragma_wal_checkpoint), and returns how many frames of the log are left to copy. A
+// busy file is no error. A disk that takes no more of the database is only logged: the log keeps the writes safe and readable.
 func (l *WAL) checkpoint(ctx context.Context, mode string) (left int, err error) {
 	var busy bool
 	var all, copied int

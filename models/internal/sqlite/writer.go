@@ -13,8 +13,7 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// Writing is how a file is written to: one connection, transactions that writes share, and a log that is kept
-// small.
+// Writing is the writing side of a file: one connection, transactions that writes share, and a log that is kept small.
 type Writing struct {
 	DB      *sql.DB // of the one connection
 	GORM    gorm.Dialector
@@ -22,8 +21,7 @@ type Writing struct {
 	WAL     *WAL
 }
 
-// OpenWriting prepares the writing. A connection waits no longer than busy for other processes. Emptying the
-// log holds the writer for no longer than hold.
+// OpenWriting prepares the writing. A connection waits at most busy for other processes; emptying the log stops writes for at most hold.
 func (f *File) OpenWriting(busy, hold time.Duration) (w Writing, err error) {
 	if w.DB, err = f.OpenPool(busy); err != nil {
 		return w, err
@@ -43,16 +41,15 @@ func (f *File) OpenWriting(busy, hold time.Duration) (w Writing, err error) {
 	return w, nil
 }
 
-// statements is the connection pool of SQLite, below GORM (gorm.ConnPool). It compiles each statement once per
-// connection, which works because this program has few different ones. GORM's own cache, PrepareStmt, starts a
-// goroutine that never ends, and after a day closes a statement that somebody may be about to use.
+// statements is the connection pool of SQLite, below GORM (gorm.ConnPool). It compiles each statement once per connection, which works
+// because this program has few different ones. GORM's own cache, PrepareStmt, starts a goroutine that never ends, and after a day closes a
+// statement that somebody may be about to use.
 type statements struct {
 	gorm.ConnPool
 	stmts *sync.Map // *sql.Stmt by text
 }
 
-// prepared returns the compiled statement, or nil if that fails: running the text then fails in the same way,
-// with the same error.
+// prepared returns the compiled statement, or nil if that fails: running the text then fails with the same error.
 func (c statements) prepared(ctx context.Context, query string) *sql.Stmt {
 	if stmt, ok := c.stmts.Load(query); ok {
 		return stmt.(*sql.Stmt)
@@ -68,7 +65,6 @@ func (c statements) prepared(ctx context.Context, query string) *sql.Stmt {
 	return stmt
 }
 
-// ExecContext implements gorm.ConnPool.
 func (c statements) ExecContext(ctx context.Context, query string, args ...any) (sql.Result, error) {
 	if stmt := c.prepared(ctx, query); stmt != nil {
 		return stmt.ExecContext(ctx, args...)
@@ -76,7 +72,6 @@ func (c statements) ExecContext(ctx context.Context, query string, args ...any) 
 	return c.ConnPool.ExecContext(ctx, query, args...)
 }
 
-// QueryContext implements gorm.ConnPool.
 func (c statements) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
 	if stmt := c.prepared(ctx, query); stmt != nil {
 		return stmt.QueryContext(ctx, args...)
@@ -84,9 +79,8 @@ func (c statements) QueryContext(ctx context.Context, query string, args ...any)
 	return c.ConnPool.QueryContext(ctx, query, args...)
 }
 
-// writer is the writing connection, as GORM uses it (gorm.ConnPool), and the transaction of a batch on it. Only
-// the goroutine that runs a batch uses it. Its statements have no deadline: they take no longer than a sync of
-// the disk, and interrupting one would take back the whole batch.
+// writer is the writing connection for GORM (gorm.ConnPool), and the transaction of a batch on it. Only the goroutine of a batch uses it.
+// Its statements have no deadline: they take no longer than a sync of the disk, and an interruption would take back the whole batch.
 type writer struct {
 	statements // of the connection, once it is open
 	db         *sql.DB
@@ -128,10 +122,9 @@ func (w *writer) Undo() error {
 	return w.Keep()
 }
 
-// Commit also fails if the disk does not confirm what is in the log by then, or has no room for its index, or if
-// the path no longer leads to the file. That is too late to take anything back: what was written is there again if the process ends before it
-// writes anything else, or once somebody has moved the file back. So nobody may be told of success, nor that
-// nothing has happened.
+// Commit also fails if the disk does not confirm what is in the log by then, or has no room for its index, or if the path no longer leads
+// to the file. That is too late to take anything back: the writes reappear if the process ends before it writes anything else, or once
+// somebody has moved the file back. So the callers must hear neither of success, nor that nothing has happened.
 func (w *writer) Commit() error {
 	err := w.exec("COMMIT")
 	if err != nil {
@@ -149,8 +142,7 @@ func (w *writer) Commit() error {
 	return nil
 }
 
-// Rollback ends the transaction, unless SQLite has done so itself. That there are Rollback and Commit tells
-// GORM that it is in a transaction (gorm.TxCommitter).
+// Rollback ends the transaction, unless SQLite has done so. Rollback and Commit show GORM that it is in a transaction (gorm.TxCommitter).
 func (w *writer) Rollback() error { return w.exec("ROLLBACK") }
 
 func (w *writer) Close() {
