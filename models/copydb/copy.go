@@ -16,40 +16,30 @@ import (
 	"worldevents/models/internal/sqlite"
 )
 
-// Options of Copy.
 type Options struct {
-	// From and To are URLs as in models.Options. From is a database with the schema of this program; To is one
-	// that does not exist yet, or is empty.
+	// From and To are URLs as in models.Options. From is a database with the schema of this program; To does not exist yet, or is empty.
 	From, To string
-	// Timeout bounds the making of a connection. A copy itself has no limit of time: it takes as long as the
-	// database is large.
-	Timeout time.Duration
-	// Note is called with a text that the operator should know, such as which step begins.
-	Note func(text string)
-	// Progress is called often, with how far the step has come.
-	Progress func(text string)
-	// Done is called when the copy is there.
-	Done func(Result)
-	// Hold keeps everybody from writing to From, which must be a SQLite file, until Done returns; others may go on reading. So a service
-	// can be moved to the copy without losing a write.
+	// Timeout bounds the making of a connection. The copy itself takes as long as the database is large.
+	Timeout  time.Duration
+	Note     func(text string) // called with news for the operator, such as the beginning of a step
+	Progress func(text string) // called often, with the progress of the step
+	Done     func(Result)      // called when the copy is there
+	// Hold keeps everybody from writing to From, which must be a SQLite file, until Done returns; others may read it. So a service can move
+	// to the copy without losing a write.
 	Hold bool
 }
 
-// Result is what was copied.
+// Result describes a copy.
 type Result struct {
-	// From and To name the databases, without secrets.
-	From string `json:"from"`
-	To   string `json:"to"`
-	// Rows counts those of each table.
-	Rows map[string]int64 `json:"rows"`
-	// Checksum is a SHA-256 of all rows in the order of the lists. It is the same for equal databases, whether
-	// they are in SQLite or in PostgreSQL.
+	From string           `json:"from"` // without secrets, as To
+	To   string           `json:"to"`
+	Rows map[string]int64 `json:"rows"` // of each table
+	// Checksum is a SHA-256 of all rows in the order of the lists, the same for equal databases in SQLite or PostgreSQL.
 	Checksum string `json:"checksum"`
 }
 
-// Copy makes To a copy of From as it was at one moment: all of it or nothing. Others may write to From
-// meanwhile. To must be a file that does not exist, or a database in PostgreSQL without rows. At the end Copy
-// reads both and compares them.
+// Copy makes To a copy of From as it was at one moment: all of it or nothing. Others may write to From meanwhile. To must be a file that
+// does not exist, or a PostgreSQL database without rows. At the end Copy reads both and compares them.
 func Copy(ctx context.Context, o Options) error {
 	from, err := o.parse(o.From)
 	if err != nil {
@@ -72,18 +62,14 @@ func Copy(ctx context.Context, o Options) error {
 
 // side is one side of a copy.
 type side struct {
-	url string
-	// name is the URL without secrets.
-	name   string
-	schema schema.Database
-	// file is the SQLite file; "" for PostgreSQL.
-	file string
-	// postgres says how to connect; nil for SQLite.
-	postgres *pgx.ConnConfig
+	url      string
+	name     string // the URL without secrets
+	schema   schema.Database
+	file     string          // "" for PostgreSQL
+	postgres *pgx.ConnConfig // nil for SQLite
 }
 
-// parse reads a URL. It refuses other texts, because pgx would read them as keywords and values, and take what
-// is missing from the environment.
+// parse reads a URL. It refuses other texts, which pgx would read as keywords and values, completed from the environment.
 func (o Options) parse(text string) (side, error) {
 	if path, ok := strings.CutPrefix(text, "sqlite:"); ok {
 		file := sqlite.FileOf(path)
@@ -102,13 +88,12 @@ func (o Options) parse(text string) (side, error) {
 	return side{url: text, name: postgres.NameOf(config), schema: schema.Postgres, postgres: config}, nil
 }
 
-// copying is a copy on its way.
 type copying struct {
 	Options
 	from, to side
-	source   database // a snapshot, which shows one moment until it is closed
+	source   database // a snapshot of one moment until it is closed
 	target   target
-	users    string // who else has the source open; "" if nobody is known
+	users    string // other users of the source; "" if none is known
 	result   Result
 	step     string
 	done     int64 // of the source's rows in this step
@@ -119,22 +104,22 @@ type copying struct {
 type database interface {
 	// Value runs a query for one value.
 	Value(ctx context.Context, into any, query string, args ...any) error
-	// each calls do with each row of a query. The values are the same from either database: nil, int64, string, []byte and time.Time.
+	// each calls do with each row of a query. Both databases return the same types: nil, int64, string, []byte and time.Time.
 	each(ctx context.Context, query string, do func(row []any) error) error
 	Close()
 }
 
-// target is a database that is being made. Nobody sees it before commit; Close undoes whatever commit has not done.
+// target is a database that nobody sees before commit. Close undoes it without commit.
 type target interface {
 	database
 	// write adds rows, which have the columns of schema.Columns.
 	write(ctx context.Context, t schema.Table, rows [][]any) error
-	// finish does what is left to do once the rows are there, and checks foreign keys.
+	// finish does what is left to do after the rows, and checks foreign keys.
 	finish(ctx context.Context) error
 	commit(ctx context.Context) error
 }
 
-// run makes the copy. It calls Done while the source is still open, and held.
+// run makes the copy. It calls Done while the source is still open, and locked with Hold.
 func (c *copying) run(ctx context.Context) error {
 	defer func() {
 		if c.target != nil {
@@ -163,7 +148,7 @@ func (c *copying) run(ctx context.Context) error {
 	return nil
 }
 
-// examine refuses a source whose rows this program cannot copy. It holds one that is to be held, or that vacuum copies.
+// examine refuses a source whose rows this program cannot copy. With Hold, and for vacuum, it locks the source.
 func (c *copying) examine(ctx context.Context) error {
 	j, err := c.from.schema.Judge(ctx, c.source.Value)
 	switch newest := schema.Newest(); {
@@ -191,7 +176,7 @@ func (c *copying) examine(ctx context.Context) error {
 		return nil
 	}
 	err = dberr.Classify(c.source.(*sqliteSource).hold(ctx))
-	if errors.Is(err, dberr.ErrUnwritable) && !c.Hold { // who only reads cannot hold; if somebody writes, compare says so
+	if errors.Is(err, dberr.ErrUnwritable) && !c.Hold { // a reader cannot lock; if somebody writes, compare fails
 		return nil
 	}
 	return err
@@ -201,10 +186,9 @@ func errNewerSchema(version int64) error {
 	return fmt.Errorf("has the schema %d, and this program knows only those up to %d: use a newer version of it", version, schema.Newest())
 }
 
-// isWholeFile reports whether a file becomes a file, which has all that the source has, of whatever type.
+// isWholeFile reports whether a file becomes a file, with all its content of whatever type.
 func (c *copying) isWholeFile() bool { return c.from.postgres == nil && c.to.postgres == nil }
 
-// makeSchema makes the tables of a target.
 func makeSchema(ctx context.Context, o models.Options) error {
 	store, err := models.Open(o)
 	if err != nil {
@@ -214,7 +198,7 @@ func makeSchema(ctx context.Context, o models.Options) error {
 	return store.Migrate(ctx)
 }
 
-// make fills the target, and has it appear if it is equal.
+// make fills the target, and publishes it if it is equal.
 func (c *copying) make(ctx context.Context) error {
 	if c.users != "" && !c.Hold {
 		c.Note("the database is open in " + c.users + ": what is written from now on is not in the copy. To move to the copy, stop the service first")
@@ -238,7 +222,6 @@ func (c *copying) make(ctx context.Context) error {
 	return c.target.commit(ctx)
 }
 
-// countRows counts what there is to copy.
 func (c *copying) countRows(ctx context.Context) (err error) {
 	c.result.Rows, err = schema.CountRows(ctx, c.source.Value)
 	for _, n := range c.result.Rows {
@@ -247,7 +230,6 @@ func (c *copying) countRows(ctx context.Context) (err error) {
 	return err
 }
 
-// begin says that a step begins.
 func (c *copying) begin(step string) {
 	c.step, c.done = step, 0
 	c.Note(step)

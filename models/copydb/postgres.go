@@ -8,14 +8,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"worldevents/models"
+	"worldevents/models/internal/dberr"
 	"worldevents/models/internal/schema"
 )
 
-// postgresSide is a transaction in a PostgreSQL database, on a connection of its own: the source for its snapshot, the target so that all
-// rows appear together.
+// postgresSide is a transaction on a connection of its own: the source for its snapshot, the target so that all rows appear together.
 type postgresSide struct{ conn *pgx.Conn }
 
 var copiedNames = strings.Join(schema.CopiedNames(), ", ")
@@ -25,24 +24,18 @@ func (s postgresSide) exec(ctx context.Context, statements string) error {
 	return s.conn.PgConn().Exec(ctx, statements).Close()
 }
 
-// isCode reports whether the server has refused a statement with the code.
-func isCode(err error, code string) bool {
-	pg := new(pgconn.PgError)
-	return errors.As(err, &pg) && pg.Code == code
-}
-
 func (s postgresSide) Value(ctx context.Context, into any, query string, args ...any) error {
 	return s.conn.QueryRow(ctx, query, args...).Scan(into)
 }
 
-// Close rolls back what is not committed. If a statement was interrupted, it waits until it is cancelled: a
-// PgBouncer before version 1.20 exits if the process that asked for the cancellation goes away first.
+// Close rolls back without commit. It waits until an interrupted statement is cancelled: a PgBouncer before 1.20 exits if the process
+// leaves first.
 func (s postgresSide) Close() {
 	s.conn.Close(context.Background())
 	<-s.conn.PgConn().CleanupDone()
 }
 
-// each asks for binary values, whatever the mode in the URL. If do fails the copy has failed, and Close ends the query.
+// each asks for binary values, whatever the mode in the URL. If do fails, so does the copy, and Close ends the query.
 func (s postgresSide) each(ctx context.Context, query string, do func(row []any) error) error {
 	rows, err := s.conn.Query(ctx, query, pgx.QueryExecModeDescribeExec)
 	if err != nil {
@@ -70,7 +63,7 @@ func (s postgresSide) each(ctx context.Context, query string, do func(row []any)
 	return rows.Err()
 }
 
-// openPostgresSource takes a snapshot, which is a REPEATABLE READ transaction that only reads, and asks who else is there.
+// openPostgresSource takes a snapshot, a REPEATABLE READ transaction that only reads, and looks for other users.
 func (c *copying) openPostgresSource(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, c.from.postgres)
 	if err != nil {
@@ -85,17 +78,16 @@ func (c *copying) openPostgresSource(ctx context.Context) error {
 		WHERE datname = current_database() AND pid <> pg_backend_pid() AND usesysid IS NOT NULL AND backend_type IS DISTINCT FROM 'parallel worker'`)
 }
 
-// takeSnapshot locks the tables before it takes the snapshot: one that is written anew while somebody waits for it looks empty to a
-// snapshot of before (PostgreSQL, "Caveats" of MVCC). It waits for as long as others keep them locked, and tells note for whom.
+// takeSnapshot first locks the tables, for the reason of models.lockLists. It waits while others keep them locked, and notes who does.
 func (s postgresSide) takeSnapshot(ctx context.Context, note func(string)) error {
 	const begin = "ROLLBACK; BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; "
 	for told := ""; ; {
 		// None of these takes a snapshot.
 		err := s.exec(ctx, begin+"SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '1s'; LOCK TABLE "+copiedNames+" IN ACCESS SHARE MODE; "+schema.NoLimits)
-		if isCode(err, "42P01") { // there are no such tables, as is said later
+		if dberr.IsCode(err, "42P01") { // there are no such tables, as is said later
 			return s.exec(ctx, begin+schema.NoLimits)
 		}
-		if !isCode(err, "55P03") {
+		if !dberr.IsCode(err, "55P03") {
 			return err
 		}
 		var who string
@@ -112,8 +104,7 @@ func (s postgresSide) takeSnapshot(ctx context.Context, note func(string)) error
 	}
 }
 
-// openPostgresTarget refuses a database that has rows, or that somebody uses, such as another copy or the source itself. The migration
-// refuses one with tables of another program.
+// openPostgresTarget refuses a database that has rows, or is in use, as by another copy. The migration refuses tables of another program.
 func (c *copying) openPostgresTarget(ctx context.Context) error {
 	conn, err := pgx.ConnectConfig(ctx, c.to.postgres)
 	if err != nil {
@@ -121,14 +112,13 @@ func (c *copying) openPostgresTarget(ctx context.Context) error {
 	}
 	t := postgresSide{conn}
 	c.target = t
-	if err = t.prepare(ctx, c.to); isCode(err, "55P03") {
+	if err = t.prepare(ctx, c.to); dberr.IsCode(err, "55P03") {
 		err = errors.New("another copy into it is running, or somebody else uses its tables: stop what is running on it")
 	}
 	return err
 }
 
-// prepare looks for rows before it makes the schema, which a transaction would be in the way of. Then it begins the one of the copy, and
-// looks again, since rows may have been written meanwhile.
+// prepare looks for rows, makes the schema outside a transaction, begins the transaction of the copy, and looks for rows again.
 func (s postgresSide) prepare(ctx context.Context, to side) error {
 	if err := s.begin(ctx, ""); err != nil {
 		return err
@@ -142,13 +132,11 @@ func (s postgresSide) prepare(ctx context.Context, to side) error {
 	if err := s.begin(ctx, "SET LOCAL synchronous_commit = on; LOCK TABLE "+copiedNames+" IN ACCESS EXCLUSIVE MODE; SET LOCAL lock_timeout = 0"); err != nil {
 		return err
 	}
-	// What a failed copy has written goes at once from tables that its own transaction has truncated. No row leaves a mark: finish says
-	// instead that every list has changed.
+	// The rows of a failed copy vanish at once from tables that its transaction truncated. No row leaves a mark: finish changes every list.
 	return s.exec(ctx, "TRUNCATE "+copiedNames+"; ALTER TABLE events DISABLE TRIGGER changes_insert; ALTER TABLE rsvps DISABLE TRIGGER changes_insert")
 }
 
-// begin begins a transaction with some statements, and refuses rows and a newer schema. No timeout of the server or the role ends a copy,
-// which may take hours.
+// begin begins a transaction with some statements, and refuses rows and a newer schema. No timeout ends a copy, which may take hours.
 func (s postgresSide) begin(ctx context.Context, statements string) error {
 	err := s.exec(ctx, "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; "+schema.NoLimits+"; SET LOCAL lock_timeout = '5s'; "+statements)
 	if err != nil {
@@ -178,14 +166,13 @@ func (s postgresSide) write(ctx context.Context, t schema.Table, rows [][]any) e
 	return err
 }
 
-// finish sets the sequences behind the highest numbers, and gathers statistics, without which the first lists would have bad plans. The
-// server has checked foreign keys with each write.
+// finish sets the sequences, and gathers statistics for the plans of the first lists. The server has checked foreign keys with each write.
 func (s postgresSide) finish(ctx context.Context) error {
 	return s.exec(ctx, `ALTER TABLE events ENABLE ALWAYS TRIGGER changes_insert; ALTER TABLE rsvps ENABLE ALWAYS TRIGGER changes_insert;
 		UPDATE incarnation SET id = gen_random_uuid(); `+schema.SetSequences+"; ANALYZE "+copiedNames)
 }
 
-// commit is not interrupted once it has begun, so that it is known whether it happened.
+// commit is not interrupted once it has begun, so that its outcome is known.
 func (s postgresSide) commit(ctx context.Context) error {
 	if err := s.exec(context.WithoutCancel(ctx), "COMMIT"); err != nil {
 		return fmt.Errorf("commit: %w: look whether the target has rows", err)

@@ -16,10 +16,10 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// batch is how many rows are in memory at once, and are written together.
+// batch is the number of rows that are in memory at once, and are written together.
 const batch = 2000
 
-// fill writes the rows of all tables, those of one list together, which is how PostgreSQL keeps them.
+// fill writes the rows of all tables, those of one list together, as PostgreSQL keeps them.
 func (c *copying) fill(ctx context.Context) error {
 	if err := c.countRows(ctx); err != nil {
 		return err
@@ -44,9 +44,8 @@ func (c *copying) fill(ctx context.Context) error {
 	return nil
 }
 
-// compare reads both sides in the order of the lists, and returns an error unless they have the same rows. The
-// databases read in that order through an index. So an index of the source that lacks rows gives another number than counting, and one
-// that has them in a wrong order another sum.
+// compare reads both sides in the order of the lists, and returns an error unless they have the same rows. Both databases read in that
+// order through an index: one of the source that lacks rows gives another number than counting, and one in a wrong order another sum.
 func (c *copying) compare(ctx context.Context) error {
 	all := sha256.New()
 	for _, t := range schema.Copied {
@@ -78,8 +77,7 @@ func (c *copying) compare(ctx context.Context) error {
 	return nil
 }
 
-// textOf is what is summed of a row: its values as Go writes them, which no other row has. Times count in microseconds, as PostgreSQL keeps
-// them.
+// textOf is the input of the sum: the values as Go writes them, which no other row has. Times count in microseconds, as in PostgreSQL.
 func textOf(row []any) (text []byte) {
 	for _, value := range row {
 		if t, ok := value.(time.Time); ok {
@@ -109,7 +107,7 @@ func (c *copying) each(ctx context.Context, db database, t schema.Table, do func
 	})
 }
 
-// identify names a row by its numbers and its id. None of them is a secret, as a hash or a name could be.
+// identify names a row by its numbers and its id, which are no secrets, unlike hashes and names.
 func identify(t schema.Table, row []any) string {
 	var parts []string
 	for i, name := range strings.Split(schema.Columns[t.Name], ", ") {
@@ -120,8 +118,8 @@ func identify(t schema.Table, row []any) string {
 	return strings.Join(parts, ", ")
 }
 
-// judge says what is wrong with a value for a column of the type; "" if nothing is. SQLite keeps any type in any column, and PostgreSQL
-// keeps times of any year. No text of a database's own error may show the value.
+// judge returns what is wrong with a value for a column of the type, or "". SQLite keeps any type in any column, and PostgreSQL times of
+// any year. A database's own error could show the value.
 func judge(value any, declared string) string {
 	if value == nil {
 		return ""

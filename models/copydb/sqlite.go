@@ -11,13 +11,11 @@ import (
 	"worldevents/models/internal/sqlite"
 )
 
-// copyBusy is how long a copy waits for other processes that use its SQLite file.
-const copyBusy = 10 * time.Second
+const copyBusy = 10 * time.Second // for other processes that use the SQLite file
 
-// sqliteSide is a connection to a SQLite file.
 type sqliteSide struct{ sqlite.Conn }
 
-// openSQLite opens a file for a copy. It reads and writes times in the form that sqlite.DSN gives them.
+// openSQLite opens a file for a copy, with the form of times that sqlite.DSN sets.
 func openSQLite(ctx context.Context, file string, pragmas ...string) (*sqliteSide, error) {
 	conn, err := sqlite.OpenConn(ctx, file, url.Values{
 		"mode": {"rw"}, "_time_format": {"sqlite"}, "_timezone": {"UTC"},
@@ -56,8 +54,7 @@ func (s *sqliteSide) each(ctx context.Context, query string, do func(row []any) 
 	return rows.Err()
 }
 
-// sqliteSource is a snapshot of a file: a read transaction, which in WAL mode sees one state and keeps nobody
-// from writing.
+// sqliteSource is a snapshot of a file: a read transaction, which in WAL mode sees one state and lets others write.
 type sqliteSource struct {
 	*sqliteSide
 	file   string
@@ -80,8 +77,7 @@ func (c *copying) openSQLiteSource(ctx context.Context) error {
 	return side.Exec(ctx, takeSnapshot)
 }
 
-// takeSnapshot reads something, because SQLite takes the snapshot at the first reading of a transaction, not at
-// BEGIN.
+// takeSnapshot reads something, because SQLite takes the snapshot at the first reading, not at BEGIN.
 const takeSnapshot = "BEGIN; SELECT count(*) FROM sqlite_schema"
 
 // hold keeps everybody from writing until release, and takes a newer snapshot, which then is the last state.
@@ -89,7 +85,7 @@ func (s *sqliteSource) hold(ctx context.Context) (err error) {
 	if s.writer, err = openSQLite(ctx, s.file); err != nil {
 		return err
 	}
-	// BEGIN IMMEDIATE succeeds even if this process may only read the file. The write, which changes no row, does not.
+	// BEGIN IMMEDIATE succeeds even on a file that this process may only read. The write, which changes no row, does not.
 	if err := s.writer.Exec(ctx, "BEGIN IMMEDIATE; DELETE FROM compatibility WHERE false"); err != nil {
 		return err
 	}

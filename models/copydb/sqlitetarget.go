@@ -14,8 +14,7 @@ import (
 	"worldevents/models/internal/sqlite"
 )
 
-// sqliteTarget is a SQLite file that is being made: as NAME.copying in the same folder, and for its owner alone. It gets its name once it
-// is on disk.
+// sqliteTarget is a new SQLite file, for its owner alone: NAME.copying in the same folder until it is on disk.
 type sqliteTarget struct {
 	*sqliteSide     // nil before it is open
 	name, temporary string
@@ -23,12 +22,11 @@ type sqliteTarget struct {
 	published       bool
 }
 
-// sqliteSuffixes are those of the files that SQLite keeps beside a database. SQLite would take one that is left
-// there for the new database's.
+// sqliteSuffixes are those of the files beside a database. SQLite would take an old one for the new database's.
 var sqliteSuffixes = []string{"-wal", "-shm", "-journal"}
 
-// openSQLiteTarget makes the file, and in it the schema unless vacuum is to fill it. It refuses a name that is taken, and one into which
-// another copy is running or was killed.
+// openSQLiteTarget makes the file, with the schema unless vacuum fills it. It refuses a name that is taken, also by a running or killed
+// copy.
 func (c *copying) openSQLiteTarget(ctx context.Context) error {
 	name, err := filepath.Abs(c.to.file)
 	if err == nil {
@@ -56,7 +54,7 @@ func (c *copying) openSQLiteTarget(ctx context.Context) error {
 	return t.open(ctx)
 }
 
-// checkFree refuses a name at which there is a file, or was a database whose log is left.
+// checkFree refuses the name of a file, or of a database whose log is left.
 func checkFree(name string) error {
 	if _, err := os.Lstat(name); err == nil {
 		return errors.New("the file exists: name one that does not, or move it away")
@@ -69,17 +67,15 @@ func checkFree(name string) error {
 	return nil
 }
 
-// open opens the file, which nobody sees before it is whole. Nobody uses what a killed copy leaves, so it needs no journal.
+// open opens the file without a journal: nobody sees it before it is whole, or uses what a killed copy leaves.
 func (t *sqliteTarget) open(ctx context.Context) (err error) {
 	t.sqliteSide, err = openSQLite(ctx, t.temporary, "locking_mode(EXCLUSIVE)", "journal_mode(OFF)", "synchronous(OFF)", "cache_size(-16384)")
 	return err
 }
 
-// vacuum makes the copy with VACUUM INTO (sqlite.org/lang_vacuum.html). That takes along everything in the
-// file, also what this program does not know, and leaves out what deleted rows have left.
-//
-// The copy must show the same moment as the source's snapshot, with which it is compared. So writes are held back until VACUUM has begun,
-// which reads from one state, too.
+// vacuum makes the copy with VACUUM INTO (sqlite.org/lang_vacuum.html). It copies everything in the file, even if this program does not
+// know it, but not the remains of deleted rows. The copy must show the same moment as the source's snapshot, with which it is compared. So
+// writes have to wait until VACUUM has begun, which reads from one state, too.
 func (c *copying) vacuum(ctx context.Context) error {
 	source, t := c.source.(*sqliteSource), c.target.(*sqliteTarget)
 	from, err := openSQLite(ctx, source.file)
@@ -106,8 +102,7 @@ func (c *copying) vacuum(ctx context.Context) error {
 	}
 }
 
-// write puts the rows on disk at once. If all were put there at the end, every commit of a database on the same disk would wait behind them
-// for seconds.
+// write syncs the rows at once. A sync of all at the end would delay every commit of a database on the same disk for seconds.
 func (t *sqliteTarget) write(ctx context.Context, table schema.Table, rows [][]any) error {
 	columns := schema.Columns[table.Name]
 	if err := t.Exec(ctx, "BEGIN"); err != nil {
@@ -126,7 +121,7 @@ func (t *sqliteTarget) write(ctx context.Context, table schema.Table, rows [][]a
 	return errors.Join(t.Exec(ctx, "COMMIT"), t.file.Sync())
 }
 
-// finish takes out the marks, which come from another file or of the triggers. They name worlds, as does what deleting leaves on the pages.
+// finish deletes the marks, which come from another file or the triggers, and their remains on the pages: they name worlds.
 func (t *sqliteTarget) finish(ctx context.Context) error {
 	err := t.Exec(ctx, `PRAGMA secure_delete = ON; DELETE FROM changes;
 		UPDATE incarnation SET (horizon, next) = (SELECT seq, seq FROM sqlite_sequence WHERE name = 'changes') WHERE EXISTS (SELECT 1 FROM sqlite_sequence WHERE name = 'changes')`)
@@ -141,9 +136,9 @@ func (t *sqliteTarget) finish(ctx context.Context) error {
 	return err
 }
 
-// commit puts the file on disk and then gives it its name, so that no crash leaves half of it under that name.
+// commit syncs the file and then gives it its name, so that no crash leaves half of it under that name.
 func (t *sqliteTarget) commit(context.Context) error {
-	t.sqliteSide.Close() // SQLite then has written everything, and has no descriptor of the file any more
+	t.sqliteSide.Close() // now SQLite has written everything, and has no descriptor of the file
 	if err := errors.Join(t.file.Sync(), checkFree(t.name)); err != nil {
 		return err
 	}
@@ -159,7 +154,6 @@ func (t *sqliteTarget) commit(context.Context) error {
 	return folder.Sync() // the new name
 }
 
-// Close removes the file, unless it was published.
 func (t *sqliteTarget) Close() {
 	if t.sqliteSide != nil {
 		t.sqliteSide.Close()
@@ -171,7 +165,7 @@ func (t *sqliteTarget) Close() {
 	t.file.Close()
 }
 
-// removeBeside removes what SQLite keeps beside the file.
+// removeBeside removes the files of SQLite beside the file.
 func (t *sqliteTarget) removeBeside() {
 	for _, suffix := range sqliteSuffixes {
 		os.Remove(t.temporary + suffix)

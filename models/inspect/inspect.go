@@ -12,35 +12,28 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// Finding is one thing that Database has looked at.
+// Finding is a result of Database, without secrets.
 type Finding struct {
 	Level Level `json:"level"`
-	// About is a setting, a host or a file. Text says what there is to say about it. Neither has a secret.
+	// About is a setting, a host or a file.
 	About string `json:"about"`
 	Text  string `json:"text"`
 }
 
-// Level says how bad a Finding is.
 type Level string
 
 const (
-	// Fine means that it is as it should be.
-	Fine Level = "ok"
-	// Warning means that it works and is rarely meant.
-	Warning Level = "warning"
-	// Fault means that it keeps the service from working, now or soon, or that data is damaged.
-	Fault Level = "fault"
+	Fine    Level = "ok"
+	Warning Level = "warning" // works, but is rarely meant
+	Fault   Level = "fault"   // keeps the service from working, now or soon, or is damaged data
 )
 
-// Inspection is what Database has found.
 type Inspection struct {
 	Findings []Finding
-	// Rows counts the rows of each table that copydb copies. It is nil if they could not be counted.
-	Rows map[string]int64
+	Rows     map[string]int64 // of each table that copydb copies; nil if they could not be counted
 }
 
-// Database looks at the database of options without changing anything. It reads it even if the service would
-// refuse to start with it, since that is when an operator asks.
+// Database looks at the database of options without changing anything, even if the service would refuse to start with it.
 func Database(ctx context.Context, o models.Options) Inspection {
 	i := &inspector{about: "DATABASE_URL"}
 	if path, ok := strings.CutPrefix(o.URL, "sqlite:"); ok {
@@ -51,13 +44,11 @@ func Database(ctx context.Context, o models.Options) Inspection {
 	return i.found
 }
 
-// inspectTimeout bounds the making of a connection and each look at something small. Counting and checking rows
-// has no limit.
+// inspectTimeout bounds a connection and each small query. Counting and checking rows has no limit.
 const inspectTimeout = 5 * time.Second
 
-// inspector looks at a database.
 type inspector struct {
-	about string       // what the next findings are about
+	about string       // of the next findings
 	value schema.Value // of the database, once it is open
 	found Inspection
 }
@@ -66,7 +57,7 @@ func (i *inspector) add(level Level, format string, args ...any) {
 	i.found.Findings = append(i.found.Findings, Finding{level, i.about, fmt.Sprintf(format, args...)})
 }
 
-// failed adds a Fault if there is an error, and reports whether there is.
+// failed adds a Fault for an error, and reports whether there is one.
 func (i *inspector) failed(err error) bool {
 	if err != nil {
 		i.add(Fault, "%s", dberr.RootCause(err))
@@ -74,14 +65,12 @@ func (i *inspector) failed(err error) bool {
 	return err != nil
 }
 
-// inspectedIndexes are the indexes that belong to no constraint. Without one of them the service would read
-// whole tables, or let two users look alike.
+// inspectedIndexes belong to no constraint. Without one the service would read whole tables, or let two users look alike.
 var inspectedIndexes = []string{
 	"users_folded", "users_skeleton", "users_given_folded", "users_given_skeleton", "sessions_user", "events_list", "events_creator", "rsvps_list",
 }
 
-// tables looks at the schema, as far as serve can work with it, and at indexes. missing selects what is wrong with an index, for which
-// %[1]s stands. It reports whether there are tables to look at.
+// tables looks at the schema and the indexes, and reports whether there are tables. missing selects what is wrong with the index %[1]s.
 func (i *inspector) tables(ctx context.Context, d schema.Database, missing string) bool {
 	j, err := d.Judge(ctx, i.value)
 	if i.failed(err) {
@@ -99,7 +88,7 @@ func (i *inspector) tables(ctx context.Context, d schema.Database, missing strin
 	return true
 }
 
-// isFine reports whether a query selects "". If not it selects what is wrong, which becomes a Fault.
+// isFine reports whether a query selects "". Else it selects a text for a Fault.
 func (i *inspector) isFine(ctx context.Context, query string) bool {
 	var wrong string
 	if i.failed(i.value(ctx, &wrong, query)) {
@@ -111,15 +100,13 @@ func (i *inspector) isFine(ctx context.Context, query string) bool {
 	return wrong == ""
 }
 
-// count counts the rows of each table.
 func (i *inspector) count(ctx context.Context) {
 	var err error
 	i.found.Rows, err = schema.CountRows(ctx, i.value)
 	i.failed(err)
 }
 
-// version compares the version of the schema with the one that this program needs. It reports whether there are
-// tables to look at.
+// version compares the schema with that of this program, and reports whether there are tables to look at.
 func (i *inspector) version(version, needed int64) bool {
 	switch {
 	case version == 0:

@@ -72,8 +72,7 @@ func causes(err error) string {
 	return strings.Join(slices.Compact(texts), "; ")
 }
 
-// readRow reads the one row of a query in a transaction that cannot write. It lifts statement_timeout, because
-// counting a large table may take minutes.
+// readRow reads the one row of a query in a read-only transaction, without statement_timeout, because counting may take minutes.
 func readRow(ctx context.Context, conn *pgx.Conn, query string, dest ...any) error {
 	tx, err := conn.BeginTx(ctx, pgx.TxOptions{AccessMode: pgx.ReadOnly})
 	if err != nil {
@@ -86,8 +85,7 @@ func readRow(ctx context.Context, conn *pgx.Conn, query string, dest ...any) err
 	return tx.QueryRow(ctx, query).Scan(dest...)
 }
 
-// server looks at the server and the way there: whether it takes writes, has room for connections, waits for the disk with each commit,
-// and has the right time. It reports whether the service can work with it.
+// server looks at the server: writes, room for connections, waits for the disk, clock. It reports whether the service can work with it.
 func (i *inspector) server(ctx context.Context, conn *pgx.Conn, pool int) bool {
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
@@ -139,7 +137,7 @@ func (i *inspector) server(ctx context.Context, conn *pgx.Conn, pool int) bool {
 	return true
 }
 
-// statements looks whether prepared statements last. Where another connection is not to be had, nothing is said.
+// statements checks whether prepared statements last, if there is another connection for that.
 func (i *inspector) statements(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(ctx, inspectTimeout)
 	defer cancel()
@@ -153,8 +151,7 @@ func (i *inspector) statements(ctx context.Context, conn *pgx.Conn) {
 	}
 }
 
-// orphans are rows that refer to nothing. The database keeps such rows out, unless somebody has switched its
-// foreign keys off, as a restore may do. Each query selects one kind of them.
+// orphans select rows that refer to nothing. They come from foreign keys that were switched off, as a restore may do.
 var orphans = map[string]string{
 	"sessions of no user":     "SELECT 1 FROM sessions s WHERE NOT EXISTS (SELECT 1 FROM users WHERE id = s.user_id)",
 	"events of no user":       "SELECT 1 FROM events e WHERE creator_id IS NOT NULL AND NOT EXISTS (SELECT 1 FROM users WHERE id = e.creator_id)",
@@ -162,8 +159,7 @@ var orphans = map[string]string{
 	"RSVPs of no user's name": "SELECT 1 FROM rsvps r WHERE NOT EXISTS (SELECT 1 FROM users WHERE number = r.user_number AND username = r.username)",
 }
 
-// references looks for missing foreign keys, for rows that refer to nothing, and for pages with a wrong
-// checksum. The server counts the latter whenever it reads a page, if the cluster has checksums.
+// references looks for missing foreign keys, orphans, and, if the cluster has checksums, pages that the server found with a wrong one.
 func (i *inspector) references(ctx context.Context) {
 	i.isFine(ctx, `SELECT coalesce((SELECT CAST(checksum_failures AS text) || ' pages had a wrong checksum: the disk is failing'
 		FROM pg_stat_database WHERE datname = current_database() AND checksum_failures > 0), '')`)

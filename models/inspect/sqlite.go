@@ -14,10 +14,8 @@ import (
 	"worldevents/models/internal/sqlite"
 )
 
-// sqlite looks at the folder, the file and its log, and then into the database.
-//
-// It must not open the file in a way that changes it. The first connection to a file with a log and without an
-// index would write the log into the file. So it opens the file only in one of the modes of readOnlyMode, and
+// sqlite looks at the folder, the file and its log, and then into the database. It must not change the file by opening it: the first
+// connection to a file with a log and without an index would write the log into the file. So it uses only the modes of readOnlyMode, and
 // looks again if a service started or stopped meanwhile.
 func (i *inspector) sqlite(ctx context.Context, path string, timeout time.Duration) {
 	if sqlite.FileOf(path) == "" {
@@ -85,8 +83,7 @@ func (i *inspector) folder() {
 	i.add(level, "the disk has %d MB left", free/mb)
 }
 
-// readOnlyMode is the parameter with which SQLite reads the file and makes no other
-// (sqlite.org/c3ref/open.html#urifilenamesinsqlite3open), or "" if there is none.
+// readOnlyMode is the parameter with which SQLite makes no file (sqlite.org/c3ref/open.html#urifilenamesinsqlite3open), "" without any.
 func readOnlyMode(file string) string {
 	exists := func(name string) bool { _, err := os.Stat(name); return err == nil }
 	switch wal, shm := exists(file+"-wal"), exists(file+"-shm"); {
@@ -98,8 +95,7 @@ func readOnlyMode(file string) string {
 	return ""
 }
 
-// file looks into the database. It has SQLite check all pages (sqlite.org/pragma.html#pragma_integrity_check), which reads the whole file
-// and may take minutes.
+// file looks into the database. Checking all pages (sqlite.org/pragma.html#pragma_integrity_check) may take minutes.
 func (i *inspector) file(ctx context.Context, path string, parameters url.Values) {
 	conn, err := sqlite.OpenConn(ctx, path, parameters)
 	if i.failed(err) {
