@@ -9,12 +9,10 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// Caller is the user who asks, and the session that the request comes from. A JWT of another issuer names no
-// session: then SessionID is zero, and only the user is checked.
+// Caller is the user of a request, and its session: zero for a JWT of another issuer, which has none. Then only the user is checked.
 type Caller struct{ UserID, SessionID ID }
 
-// isActive is the condition that the session exists and is not revoked. Blocking a user revokes all their
-// sessions, so that only a caller without a session needs a look at the user.
+// isActive is the SQL condition that the caller is active. Blocking a user revokes all their sessions, so checking the session is enough.
 func (c Caller) isActive() clause.Expr {
 	if c.SessionID.IsZero() {
 		return gorm.Expr(userIsActive, c.UserID)
@@ -22,8 +20,7 @@ func (c Caller) isActive() clause.Expr {
 	return gorm.Expr(sessionIsActive, c.SessionID, c.UserID)
 }
 
-// These are the two conditions of isActive. They are part of the statement that they guard, so that nothing can
-// change between the check and the work.
+// The conditions are part of the statements that they guard, so that nothing can change between the check and the work.
 const (
 	userIsActive    = "EXISTS (SELECT 1 FROM users WHERE id = ? AND blocked_at IS NULL)"
 	sessionIsActive = "EXISTS (SELECT 1 FROM sessions WHERE id = ? AND user_id = ? AND revoked_at IS NULL)"
@@ -39,8 +36,7 @@ func (c Caller) check(tx *gorm.DB) error {
 	return err
 }
 
-// hasJoined reports whether the caller has an RSVP of the event. It returns ErrSignedOut if the caller is not
-// active, and otherwise ErrNoEvent if there is no such event.
+// hasJoined reports whether the caller has an RSVP of the event. It returns ErrSignedOut, or else ErrNoEvent.
 func (c Caller) hasJoined(tx *gorm.DB, event ID) (joined bool, err error) {
 	var active, exists bool
 	err = scan(tx.Raw(`SELECT ?, EXISTS (SELECT 1 FROM events WHERE id = ?), EXISTS (
@@ -57,10 +53,9 @@ func (c Caller) hasJoined(tx *gorm.DB, event ID) (joined bool, err error) {
 	return joined, nil
 }
 
-// ids is a set of ids as one parameter. With IN and a list every length would be another statement to prepare.
+// ids is a set of ids as one parameter. IN with a list would be another statement to prepare for each length.
 type ids []ID
 
-// Value implements driver.Valuer as a JSON array of texts. It never fails.
 func (s ids) Value() (driver.Value, error) {
 	text, err := json.Marshal([]ID(s))
 	return string(text), err
@@ -69,26 +64,20 @@ func (s ids) Value() (driver.Value, error) {
 // callers is a list of callers as one parameter, for dialect.callers.
 type callers []Caller
 
-// Value implements driver.Valuer as a JSON array with one array per caller: the user's id, and the session's if
-// there is one. It never fails.
+// Value returns a JSON array with one array per caller: the user's id, and the session's if there is one.
 func (s callers) Value() (driver.Value, error) {
-	b := append(make([]byte, 0, 2+len(s)*len(`["","",]`)+len(s)*2*36), '[')
+	all := make([][]ID, len(s))
 	for i, c := range s {
-		if i > 0 {
-			b = append(b, ',')
+		if all[i] = []ID{c.UserID}; !c.SessionID.IsZero() {
+			all[i] = append(all[i], c.SessionID)
 		}
-		b, _ = c.UserID.AppendText(append(b, `["`...))
-		if !c.SessionID.IsZero() {
-			b, _ = c.SessionID.AppendText(append(b, `","`...))
-		}
-		b = append(b, `"]`...)
 	}
-	return string(append(b, ']')), nil
+	text, err := json.Marshal(all)
+	return string(text), err
 }
 
-// signedOut is SQL to stand after FROM: those of the callers in a parameter who are not active. Its subqueries
-// are scalar, and their only condition is the key. So PostgreSQL has no plan but to look up each caller by the
-// key, even with statistics that are wrong.
+// signedOut is SQL for FROM: the callers of a parameter who are not active. Its subqueries are scalar with the key as the only condition,
+// so PostgreSQL has no plan but to look up the key, even with wrong statistics.
 func (d dialect) signedOut() string {
 	return d.callers + ` AS caller WHERE NOT coalesce(
 		(SELECT user_id = caller.user_id AND revoked_at IS NULL FROM sessions WHERE id = caller.session_id),

@@ -14,12 +14,9 @@ import (
 	"worldevents/models/internal/postgres"
 )
 
-// Subscribe has fn called after each write of this Store that may have changed a list, with own set, and before
-// the write returns. So fn must return quickly. On PostgreSQL it also begins to listen for other instances, and
-// calls fn when one of them has written.
-//
-// A call of fn carries no data. A needless call costs one question to the database; a lost one costs a delay.
-// There is one subscriber, for the life of the Store.
+// Subscribe has fn called after each write of this Store that may have changed a list, with own set. The write returns after fn, so fn must
+// be quick. On PostgreSQL it also listens for other instances, and calls fn after their writes. A needless call costs one query, a lost one
+// a delay. There is one subscriber, for the life of the Store.
 func (s *Store) Subscribe(fn func(own bool)) {
 	s.subscriber.Store(&fn)
 	if s.instances != nil {
@@ -27,14 +24,10 @@ func (s *Store) Subscribe(fn func(own bool)) {
 	}
 }
 
-// Instances tells the instances that share a PostgreSQL database when one of them has written.
-type Instances = notify.Instances
+// Instances returns the notifications that were sent and received, for metrics; nil on SQLite.
+func (s *Store) Instances() *notify.Instances { return s.instances }
 
-// Instances returns the notifications that were sent and received, for metrics; nil on SQLite, where there are
-// none.
-func (s *Store) Instances() *Instances { return s.instances }
-
-// tell announces, here and to other instances, that a write may have changed lists.
+// tell notifies the subscriber and other instances that a write may have changed lists.
 func (s *Store) tell() {
 	if fn := s.subscriber.Load(); fn != nil {
 		(*fn)(true)
@@ -44,23 +37,19 @@ func (s *Store) tell() {
 	}
 }
 
-// maxChangedWorlds is how many worlds WorldsSince names, and how many marks it reads. With more than these it
-// says All: looking at every watched list once is cheaper than a longer answer. However many marks have gathered
-// since somebody asked, the question takes a few milliseconds.
+// maxChangedWorlds bounds the names that WorldsSince returns and the marks that it reads. Beyond it the answer is All: looking at every
+// watched list once is cheaper than a longer answer. So the query takes milliseconds, however many marks there are.
 const maxChangedWorlds = 10_000
 
 // ChangedWorlds is the answer to Store.WorldsSince.
 type ChangedWorlds struct {
-	// Names are the worlds whose lists may have changed. All means that any list may have.
-	Names []string
-	All   bool
-	// Now is the moment of the answer.
-	Now Moment
+	Names []string // worlds whose lists may have changed
+	All   bool     // any list may have changed
+	Now   Moment   // of the answer
 }
 
-// WorldsSince finds out, in one statement, which worlds have changed since m. One statement has one snapshot:
-// the next question begins where this answer ended, with nothing between them. A standby has no marks, so there
-// the answer is All.
+// WorldsSince returns which worlds have changed since m. It is one statement with one snapshot, so the next call begins exactly where this
+// answer ended. A standby has no marks, so there the answer is All.
 func (s *Store) WorldsSince(ctx context.Context, m Moment) (ChangedWorlds, error) {
 	var answer ChangedWorlds
 	err := s.read(ctx, func(tx *gorm.DB) error {
@@ -102,11 +91,8 @@ func (s *Store) WorldsSince(ctx context.Context, m Moment) (ChangedWorlds, error
 
 // Changes is the answer to Store.ChangedSince.
 type Changes struct {
-	// Changed means that a list of the world may have changed. It is true in doubt, too.
-	Changed bool
-	// Now is the moment of the answer.
-	Now Moment
-	// SignedOut are the callers who are not active.
+	Changed   bool   // a list of the world may have changed; true in doubt
+	Now       Moment // of the answer
 	SignedOut map[Caller]bool
 }
 
@@ -118,9 +104,8 @@ type question struct {
 	answer  Changes
 }
 
-// ChangedSince finds out whether the lists of a world have changed since m, and which of the callers are not active.
-// The answer comes from one statement that begins after the call. Calls that come at the same time share it, since
-// the way to the database and back costs more than the answer.
+// ChangedSince returns whether the lists of a world have changed since m, and which callers are not active. It runs one statement that
+// begins after the call. Concurrent calls share it, since the round trip costs more than the answer.
 func (s *Store) ChangedSince(ctx context.Context, m Moment, world string, callers []Caller) (Changes, error) {
 	q := &question{moment: m, world: world, callers: callers}
 	err := s.call(ctx, s.reader, s.options.Timeout, func(deadline, giveUp time.Time) (started time.Time, err error) {
@@ -139,7 +124,6 @@ type questions struct {
 
 func (questions) Close() {}
 
-// Transact implements batch.Transactor.
 func (qs questions) Transact(jobs []*batch.Job) {
 	s := qs.store
 	limit := time.Now().Add(s.options.Timeout)
@@ -158,7 +142,7 @@ func (qs questions) Transact(jobs []*batch.Job) {
 	err := postgres.WhileFull(ctx, time.Now().Add(s.options.MaxWait), func() error {
 		return dberr.Classify(s.ask(s.reader.gorm.WithContext(ctx), all))
 	})
-	s.database.note(err) // before any caller is told and comes again
+	s.database.note(err) // before any caller returns and comes again
 	for _, j := range jobs {
 		j.End(err)
 	}

@@ -9,9 +9,7 @@ import (
 	"gorm.io/gorm"
 )
 
-// Demo fills a database without events with a few users and the world plaza. Its first event has the id that
-// the examples of the contract use. Demo does nothing to a database that has events, and reports whether it has
-// filled one.
+// Demo fills a database without events with a few users and the world plaza. Its first event has the id of the contract's examples.
 func (s *Store) Demo(ctx context.Context) (done bool, err error) {
 	var filled bool
 	err = s.read(ctx, func(tx *gorm.DB) error {

@@ -13,7 +13,7 @@ import (
 	"worldevents/models/internal/batch"
 )
 
-// Event is something scheduled in a world. After its creation only its creator and the operator change it.
+// Event is scheduled in a world. After its creation only its creator and the operator change it.
 type Event struct {
 	Number      int64  `gorm:"primaryKey;not null"` // stands for the event in RSVPs; the database assigns it, from 1 on
 	ID          ID     `gorm:"not null;unique"`
@@ -24,15 +24,13 @@ type Event struct {
 	// ScheduledAt is in UTC, and a whole number of milliseconds.
 	ScheduledAt time.Time `gorm:"not null"`
 	CreatedAt   time.Time `gorm:"not null"`
-	// RequestHash stands for the world and the values with which the event was created; nil without an
-	// Idempotency-Key. No edit changes it.
+	// RequestHash stands for the world and the values of the creation; nil without an Idempotency-Key. No edit changes it.
 	RequestHash *Hash
 }
 
-// SetKey makes a repeated creation of e by this user with this key one and the same event: the key gives the id,
-// and RequestHash tells a repeat from another request (draft-ietf-httpapi-idempotency-key-header). The world and
-// the values must be set before. How both are made must not change, or a client that repeats a request across an
-// update would get a second event.
+// SetKey makes repeated creations of e by this user with this key one event: the key gives the id, and RequestHash tells a repeat from
+// another request (draft-ietf-httpapi-idempotency-key-header). The world and the values must be set before. The derivation of both must not
+// change, or a client that repeats a request across an update would get a second event.
 func (e *Event) SetKey(user ID, key string) {
 	sum := sha256.Sum256(fmt.Appendf(nil, "worldevents event of %s %s", user, key))
 	e.ID = ID(sum[:len(e.ID)])
@@ -49,11 +47,11 @@ type RSVP struct {
 	Username    string    `gorm:"not null"` // the user's; a foreign key keeps it true
 }
 
-// CreateEvent stores e, which needs WorldID, Name, Description and ScheduledAt, together with the RSVP of its
-// creator: both or neither. It returns the new event's id, and ErrSignedOut.
+// CreateEvent stores e, which needs WorldID, Name, Description and ScheduledAt, with the RSVP of its creator: both or neither. It returns
+// the new event's id, or ErrSignedOut.
 //
-// With a key (SetKey) a repeat of the same request changes nothing and returns the same id, whatever has become of the
-// event, unless it was removed. Another request with the key of an event that exists gets ErrKeyUsed.
+// With a key (SetKey) a repeat of the request changes nothing and returns the same id, whatever has become of the event, unless it was
+// removed. Another request with the key of an existing event gets ErrKeyUsed.
 func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, error) {
 	if e.ID.IsZero() {
 		e.ID = newID()
@@ -74,10 +72,7 @@ func (s *Store) CreateEvent(ctx context.Context, caller Caller, e Event) (ID, er
 	if err == nil && !created && !repeated {
 		err = ErrBusy // somebody blocks and unblocks the user again and again
 	}
-	if err != nil {
-		return ID{}, fmt.Errorf("create event in world %q: %w", e.WorldID, err)
-	}
-	return e.ID, nil
+	return e.ID, wrap(err, "create event in world %q", e.WorldID)
 }
 
 // isThere reports whether an event of this key exists. It returns ErrKeyUsed if another request created it.
@@ -102,8 +97,8 @@ func (e Event) onConflict() string {
 	return "ON CONFLICT (id) DO NOTHING"
 }
 
-// createInPostgres writes both rows in one statement, which is one round trip. PostgreSQL checks foreign keys
-// at the end of a statement, so the RSVP may refer to an event that the same statement inserts.
+// createInPostgres writes both rows in one statement: one round trip. PostgreSQL checks foreign keys at the end of a statement, so the RSVP
+// may refer to an event of the same statement.
 func (s *Store) createInPostgres(caller Caller, e Event) []batch.Statement {
 	return []batch.Statement{s.statement(`
 		WITH creator AS (
@@ -118,8 +113,7 @@ func (s *Store) createInPostgres(caller Caller, e Event) []batch.Statement {
 		caller.UserID, caller.isActive(), e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, s.timestamp(), e.RequestHash)}
 }
 
-// createInSQLite needs two statements, since SQLite allows no INSERT in a WITH. Here a statement costs no round
-// trip, and both are in one transaction.
+// createInSQLite needs two statements in a transaction, since SQLite allows no INSERT in a WITH. They cost no round trip.
 func (s *Store) createInSQLite(caller Caller, e Event) []batch.Statement {
 	now := s.timestamp()
 	return []batch.Statement{s.statement(`
@@ -131,9 +125,8 @@ func (s *Store) createInSQLite(caller Caller, e Event) []batch.Statement {
 		SELECT last_insert_rowid(), ?, number, username FROM users WHERE id = ?`, now, caller.UserID)}
 }
 
-// JoinEvent adds the caller's RSVP. It is one INSERT that selects what it needs: no row comes of it if the
-// event or the user does not exist, or if the caller is not active, and a second RSVP meets the unique key and
-// changes nothing. So joining twice keeps the first RSVP, in any race. It returns ErrSignedOut or ErrNoEvent.
+// JoinEvent adds the caller's RSVP by one INSERT … SELECT. It inserts nothing if the event or the user does not exist or the caller is not
+// active. A second RSVP meets the unique key and changes nothing, in any race. It returns ErrSignedOut or ErrNoEvent.
 func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
 	join := batch.Write{Kind: batch.Joins, Event: event, User: caller.UserID, Statements: []batch.Statement{s.statement(`
 		INSERT INTO rsvps (event_number, created_at, user_number, username)
@@ -143,10 +136,7 @@ func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
 		joined, err := caller.hasJoined(tx, event)
 		return !joined, err
 	})
-	if err != nil {
-		return fmt.Errorf("join event %s: %w", event, err)
-	}
-	return nil
+	return wrap(err, "join event %s", event)
 }
 
 // LeaveEvent removes the caller's RSVP, and reports whether there was one. It returns ErrSignedOut or ErrNoEvent.
@@ -155,8 +145,5 @@ func (s *Store) LeaveEvent(ctx context.Context, caller Caller, event ID) (left b
 		DELETE FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?)
 		AND user_number = (SELECT number FROM users WHERE id = ?) AND ?`, event, caller.UserID, caller.isActive())}}
 	left, err = s.settle(ctx, leave, func(tx *gorm.DB) (again bool, err error) { return caller.hasJoined(tx, event) })
-	if err != nil {
-		return false, fmt.Errorf("leave event %s: %w", event, err)
-	}
-	return left, nil
+	return left, wrap(err, "leave event %s", event)
 }

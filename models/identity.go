@@ -7,17 +7,16 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"slices"
 
 	"gorm.io/gorm"
 
 	"worldevents/models/internal/names"
 )
 
-// SignInExternal is SignIn for somebody whom an identity provider vouches for. Issuer and subject together
-// decide who it is (OpenID Connect Core 1.0 section 5.7), never the name. Somebody unknown becomes a new user.
-// The new user is called username or, if that name cannot be used, by the first of usernameCandidates that
-// looks like nobody's name. Later sign-ins do not change the name. It returns ErrBlocked for a user who is
-// blocked, and for one who was removed for good.
+// SignInExternal is SignIn for somebody whom an identity provider vouches for. Issuer and subject identify the user (OpenID Connect Core
+// 1.0 section 5.7), never the name. An unknown identity becomes a new user, with the first of usernameCandidates that looks like nobody's
+// name. Later sign-ins do not change the name. It returns ErrBlocked for a user who is blocked, or was removed for good.
 func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username string, in SignIn) (Grant, error) {
 	var grant Grant
 	err := s.locking(ctx, externalID(issuer, subject), func(tx *gorm.DB) error {
@@ -46,12 +45,11 @@ func (s *Store) SignInExternal(ctx context.Context, issuer, subject, username st
 	return grant, wrap(err, "sign in")
 }
 
-// externalID stands for somebody whom an identity provider knows, in Store.locking.
+// externalID stands for a user of an identity provider in Store.locking.
 func externalID(issuer, subject string) string { return issuer + " " + subject }
 
-// addUnlessAlike is addMissing for a user of an identity provider, whose name must look like nobody's. Unique
-// keys compare it with the names of other such users. Names that an operator gave have no such keys, since an
-// operator may give any name: these are looked up.
+// addUnlessAlike is addMissing for a user of an identity provider, whose name must look like nobody's. Unique keys compare it with other
+// such users. Users whom an operator named have no such keys, since an operator may give any name: addUnlessAlike looks for them.
 func addUnlessAlike(tx *gorm.DB, user User) error {
 	alike, err := looksGiven(tx, user)
 	if err != nil || alike {
@@ -60,41 +58,31 @@ func addUnlessAlike(tx *gorm.DB, user User) error {
 	return addMissing(tx, user)
 }
 
-// looksGiven reports whether the name of user looks like one that an operator gave. Each half is one look-up in
-// a partial index. Both databases use such an index only if the query repeats the predicate of the index, and
-// only without an OR inside the same SELECT.
+// looksGiven reports whether the name of user looks like one that an operator gave. Each half looks into a partial index. Both databases
+// use such an index only if the query repeats its predicate, and only without an OR inside the same SELECT.
 func looksGiven(tx *gorm.DB, user User) (alike bool, err error) {
 	err = scan(tx.Raw(`SELECT EXISTS (SELECT 1 FROM users WHERE issuer IS NULL AND folded = ?)
 		OR EXISTS (SELECT 1 FROM users WHERE issuer IS NULL AND skeleton = ?)`, *user.Folded, *user.Skeleton), &alike)
 	return alike, err
 }
 
-// usernameCandidates are the names to try for a new user who prefers one: that name as names.Normalize spells
-// it, then with -2 to -9 after it, then with eight random hexadecimal digits. If the preferred name cannot be
-// used, "user" with such digits takes its place.
+// usernameCandidates are the names to try for a new user: the preferred one as names.Normalize spells it, then with -2 to -9, then with
+// eight random hexadecimal digits. If it cannot be used, it is "user" with such digits.
 func usernameCandidates(preferred string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		preferred := names.Normalize(preferred)
-		if preferred != "" {
-			if !yield(preferred) {
-				return
-			}
-			runes := []rune(preferred)
-			preferred = string(runes[:min(len(runes), 90)]) // leaves room for what follows
-			for n := 2; n <= 9; n++ {
-				if !yield(fmt.Sprintf("%s-%d", preferred, n)) {
-					return
-				}
-			}
-		} else {
-			preferred = "user"
-		}
-		for range 5 {
-			digits := make([]byte, 4)
-			rand.Read(digits) // never fails
-			if !yield(preferred + "-" + hex.EncodeToString(digits)) {
-				return
-			}
+	var candidates []string
+	base := "user"
+	if name := names.Normalize(preferred); name != "" {
+		runes := []rune(name)
+		base = string(runes[:min(len(runes), 90)]) // leaves room for a suffix
+		candidates = append(candidates, name)
+		for n := 2; n <= 9; n++ {
+			candidates = append(candidates, fmt.Sprintf("%s-%d", base, n))
 		}
 	}
+	for range 5 {
+		digits := make([]byte, 4)
+		rand.Read(digits) // never fails
+		candidates = append(candidates, base+"-"+hex.EncodeToString(digits))
+	}
+	return slices.Values(candidates)
 }

@@ -12,27 +12,24 @@ import (
 	"worldevents/models/internal/dberr"
 )
 
-// ListOptions selects events of a world, in the order of the list: by ScheduledAt, then id.
+// ListOptions selects events of a world in the order of the list: by ScheduledAt, then id.
 type ListOptions struct {
-	WorldID string
-	// From and To bound ScheduledAt, To exclusively. Zero means unbounded.
-	From, To time.Time
-	// After is the position behind which the list begins; zero means at its start.
-	After Position
-	// Limit is the largest number of events; 0 means all.
-	Limit int
+	WorldID  string
+	From, To time.Time // bound ScheduledAt, To exclusively; zero means unbounded
+	After    Position  // the list begins behind it; zero means at its start
+	Limit    int       // at most this many events; 0 means all
 }
 
-// Position is where an event stands in its world's list.
+// Position is the place of an event in its world's list.
 type Position struct {
 	ScheduledAt time.Time
 	ID          ID
 }
 
-// MaxUsernames is how many bytes the usernames of an event may have in a list.
+// MaxUsernames bounds the usernames of an event in a list, in bytes.
 const MaxUsernames = 32 << 20
 
-// maxRSVPs is how many RSVPs of an event are read: JSON of more would be longer than MaxUsernames, since each has 26 bytes besides its name.
+// maxRSVPs bounds the RSVPs of an event that are read. Each has 26 bytes of JSON besides its name: more would exceed MaxUsernames.
 const maxRSVPs = MaxUsernames / 26
 
 // ListedEvent is an event as it is read. Its texts are valid until the next one.
@@ -40,35 +37,32 @@ type ListedEvent struct {
 	ID                ID
 	ScheduledAt       time.Time
 	Name, Description []byte
-	// Usernames are those who have joined, in the order of joining, with a line feed between them; no username contains one.
-	// TooMany means that they have more than MaxUsernames bytes; there are none then.
+	// Usernames have joined, in this order, with line feeds, which no username has, between them. TooMany means more than MaxUsernames
+	// bytes.
 	Usernames []byte
 	TooMany   bool
 }
 
-// EventSink takes a list as it is read. Its methods must not wait for a client, because a database connection is held meanwhile.
+// EventSink takes a list while it is read. Its methods must not wait for a client, because they keep a database connection.
 type EventSink interface {
-	// Begin comes first. It comes again if the database wants the list to be read again.
+	// Begin comes first, and again if the database has the list read again.
 	Begin()
-	// Event takes the next event, and reports whether more are wanted.
+	// Event takes the next event, and reports whether it wants more.
 	Event(*ListedEvent) (more bool)
 }
 
-// List is what a reading has found out besides the events.
+// List is the result of reading a list, besides the events.
 type List struct {
-	// Moment is that of all events.
-	Moment Moment
-	// Last is the position of the last event that the sink has taken.
-	Last Position
-	// More means that more events follow, which Limit left out.
-	More bool
+	Moment Moment   // of all events
+	Last   Position // of the last event that the sink has taken
+	More   bool     // Limit left out events
 }
 
-// ListTimeout bounds the reading of a list, including the time in the queue for a connection.
+// ListTimeout bounds reading a list, including the queue for a connection.
 const ListTimeout = 10 * time.Second
 
-// ReadList reads a list in one statement, so that all of it is of one moment. For a caller who is not active it returns ErrSignedOut; with the
-// zero Caller it does not check. It returns ErrBusy after ListTimeout.
+// ReadList reads a list in one statement, so that all of it is of one moment. It returns ErrSignedOut for a caller who is not active, does
+// not check the zero Caller, and returns ErrBusy after ListTimeout.
 func (s *Store) ReadList(ctx context.Context, o ListOptions, caller Caller, sink EventSink) (List, error) {
 	query, args := s.listQuery(o, caller)
 	var list List
@@ -101,12 +95,10 @@ func (s *Store) ReadList(ctx context.Context, o ListOptions, caller Caller, sink
 	return list, wrap(err, "read events")
 }
 
-// listQuery asks for a list. A first row has the moment, and says whether the caller is active; the events behind it have the order of
-// their subquery. They come only if the caller is active. One statement has one snapshot, so that "none" is never the list of somebody
-// who was blocked at that moment.
+// listQuery is the query of a list. Its first row has the moment, and whether the caller is active; the events follow, in the order of
+// their subquery, only if the caller is. One snapshot ensures that "none" is never the list of a user who was blocked at that moment.
 //
-// After is compared as a row value, (scheduled_at, id) > (?, ?). Both databases find the start of such a range in the index events_list,
-// however far the list has been read.
+// Both databases find the start of the range (scheduled_at, id) > (?, ?) in the index events_list, however far the list has been read.
 func (s *Store) listQuery(o ListOptions, caller Caller) (text string, args []any) {
 	text, args = " FROM events e WHERE e.world_id = ?", append(make([]any, 0, 12), o.WorldID)
 	and := func(yes bool, condition string, with ...any) {
@@ -134,11 +126,11 @@ func (s *Store) listQuery(o ListOptions, caller Caller) (text string, args []any
 		d.usernames + text + ") list", append(args, limit)
 }
 
-// tooMany stands for the usernames of an event that has too many: a line feed that separates nothing.
+// tooMany stands for the usernames of an event that has too many: a line feed without names.
 const tooMany = "\n"
 
-// joinedUsernames returns a dialect's usernames. The inner LIMIT gives the order to the aggregate, and bounds what it reads.
-// What is too long never leaves the database, since the driver allocates a whole row.
+// joinedUsernames returns a dialect's usernames. The inner LIMIT gives the aggregate its order, and bounds its rows. What is too long never
+// leaves the database, since the driver allocates a whole row.
 func joinedUsernames(join, lineFeed string) string {
 	return fmt.Sprintf(`
 		(SELECT CASE WHEN octet_length(usernames) > %d THEN %s ELSE usernames END FROM (
@@ -147,7 +139,7 @@ func joinedUsernames(join, lineFeed string) string {
 			) each) joined)`, MaxUsernames, lineFeed, join, maxRSVPs+1)
 }
 
-// WorldSize is how much text the events of a world have, in bytes of names and descriptions, and whose events have most of it.
+// WorldSize is the size of the names and descriptions of a world's events, in bytes, and the creator of most of it.
 type WorldSize struct {
 	Bytes, CreatorBytes int64
 	Creator             string // their username, "" if their account is gone

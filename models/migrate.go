@@ -13,23 +13,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/pressly/goose/v3"
 
 	"worldevents/models/internal/dberr"
 	"worldevents/models/internal/schema"
 )
 
-// migrationTries is how often Migrate tries a migration whose locks others hold.
+// migrationTries bounds the attempts of Migrate at a migration whose locks others have.
 const migrationTries = 10
 
-// Migrate brings the schema up to date. Several instances may call it at once on one database. It leaves a
-// schema alone that is newer than this program's, and returns an error unless this program can work with that
-// one. It returns ErrUnavailable, ErrTimeout or ErrBusy if another try may succeed.
+// Migrate brings the schema up to date. Several instances may call it at once. It leaves a newer schema alone, and returns an error unless
+// this program can work with it. It returns ErrUnavailable, ErrTimeout or ErrBusy if another call may succeed.
 func (s *Store) Migrate(ctx context.Context) error { return s.migrateOr(ctx, nil) }
 
-// MigrateExisting is Migrate that makes no database. Where there is no SQLite file or no schema it returns an
-// error in words for the operator.
+// MigrateExisting is Migrate that makes no database. Without a SQLite file or a schema it returns an error in words for the operator.
 func (s *Store) MigrateExisting(ctx context.Context) error {
 	if s.file != nil {
 		if _, err := os.Stat(s.file.Path); errors.Is(err, fs.ErrNotExist) {
@@ -39,14 +36,13 @@ func (s *Store) MigrateExisting(ctx context.Context) error {
 	return s.migrateOr(ctx, errNoDatabase)
 }
 
-// errNoDatabase is returned by MigrateExisting.
 var errNoDatabase = errors.New("there is no database here, and REQUIRE_DATABASE=true has none made. If there was one, look at DATABASE_URL, put its files back or restore a backup: " +
 	"worldevents migrate makes an empty one")
 
 // Made reports whether Migrate found no schema and made one.
 func (s *Store) Made() bool { return s.schema.made.Load() }
 
-// migrateOr is Migrate. If refusal is not nil, migrateOr returns it where there is no schema.
+// migrateOr is Migrate that returns refusal, unless nil, where there is no schema.
 func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 	if s.file != nil {
 		if _, err := os.Stat(filepath.Dir(s.Name())); errors.Is(err, fs.ErrNotExist) {
@@ -56,7 +52,7 @@ func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 			return fmt.Errorf("migrate: %w", s.named(err))
 		}
 	}
-	// A pool of its own: the lock and goose need a connection each, however small the store's pool is.
+	// The lock and goose need a connection each, however small the store's pool is.
 	p, err := s.database.newPool(3)
 	if err != nil {
 		return err
@@ -67,12 +63,7 @@ func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 			break
 		}
 		// Whoever queued behind the migration's lock goes first.
-		select {
-		case <-ctx.Done():
-			err = ctx.Err()
-		case <-time.After(time.Second):
-			err = nil
-		}
+		err = sleep(ctx, time.Second)
 	}
 	if isLockTimeout(err) {
 		err = fmt.Errorf("%w: another transaction keeps a table that must be changed: %w", ErrBusy, err)
@@ -87,7 +78,7 @@ func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 	return nil
 }
 
-// migrate is one try of Migrate.
+// migrate is one attempt of Migrate.
 func (s *Store) migrate(ctx context.Context, p pool, refusal error) error {
 	tx := p.gorm.WithContext(ctx)
 	return s.database.migrate(tx, func() error {
@@ -131,7 +122,7 @@ func (s *Store) migrate(ctx context.Context, p pool, refusal error) error {
 	})
 }
 
-// fix runs statements that put right what schema.Judge has found, in one transaction.
+// fix runs the statements that fix the findings of schema.Judge, in one transaction.
 func (s *Store) fix(ctx context.Context, p pool, fixes []string) error {
 	d := s.schema.database
 	tx, err := p.sql.BeginTx(ctx, nil)
@@ -145,7 +136,7 @@ func (s *Store) fix(ctx context.Context, p pool, fixes []string) error {
 	return tx.Commit()
 }
 
-// Fixed says what Migrate found and put right, in words for the operator.
+// Fixed returns what Migrate found and fixed, in words for the operator.
 func (s *Store) Fixed() []string {
 	if fixed := s.schema.fixed.Load(); fixed != nil {
 		return *fixed
@@ -153,21 +144,15 @@ func (s *Store) Fixed() []string {
 	return nil
 }
 
-// isLockTimeout reports whether lock_timeout ended a statement (SQLSTATE 55P03). A migration waits 200 ms for a
-// lock of a table: all statements that come behind it wait for as long.
-func isLockTimeout(err error) bool {
-	var pg *pgconn.PgError
-	return errors.As(err, &pg) && pg.Code == "55P03"
-}
+// isLockTimeout reports whether lock_timeout ended a statement: after 200 ms in a migration, since all later statements wait with it.
+func isLockTimeout(err error) bool { return dberr.IsCode(err, "55P03") }
 
-// migrationFiles are migrations in which settings stand in front of each, and the triggers where they are included. goose has no other
-// place for statements that belong to the transaction of a migration.
+// migrationFiles puts settings in front of each migration, and includes the triggers: goose has no other place for them in its transaction.
 type migrationFiles struct {
 	fs.FS
 	database schema.Database
 }
 
-// Open implements fs.FS.
 func (m migrationFiles) Open(name string) (fs.File, error) {
 	file, err := m.FS.Open(name)
 	if err != nil || path.Ext(name) != ".sql" {
@@ -187,5 +172,4 @@ type migrationFile struct {
 	text *strings.Reader
 }
 
-// Read implements fs.File.
 func (f migrationFile) Read(p []byte) (int, error) { return f.text.Read(p) }

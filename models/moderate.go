@@ -8,7 +8,7 @@ import (
 	"gorm.io/gorm"
 )
 
-// EventDetails is an event as the operator sees it.
+// EventDetails is an event for the operator.
 type EventDetails struct {
 	Event
 	Creator *string // the username; nil once the creator's account is gone
@@ -22,21 +22,16 @@ const eventDetails = `
 
 // EventFilter selects events. A zero field selects all.
 type EventFilter struct {
-	// Creator is the user who made them.
-	Creator ID
-	World   string
-	// Since and Until bound when they were made; Until is exclusive.
-	Since, Until time.Time
-	// Before bounds when they take place; it is exclusive.
-	Before time.Time
+	Creator      ID
+	World        string
+	Since, Until time.Time // bound CreatedAt; Until is exclusive
+	Before       time.Time // bounds ScheduledAt; exclusive
 }
 
-// batchOfEvents is how many events are read at once.
-const batchOfEvents = 500
+const batchOfEvents = 500 // are read at once
 
-// EachEvent calls each with all events of a filter, until it returns an error or ctx ends. With a creator they
-// come in the order in which they were made, otherwise world by world in the order of the lists. It reads
-// batches, so events that are created meanwhile may be among them.
+// EachEvent calls each with all events of a filter, until it returns an error or ctx ends: with a creator in the order of creation, else
+// world by world in the order of the lists. It reads batches, so events that are created meanwhile may be among them.
 func (s *Store) EachEvent(ctx context.Context, f EventFilter, each func(EventDetails) error) error {
 	return wrap(s.eventBatches(ctx, f, batchOfEvents, oneByOne(each)), "list events")
 }
@@ -53,9 +48,8 @@ func (s *Store) eventBatches(ctx context.Context, f EventFilter, size int, each 
 	})
 }
 
-// after is the query for the events behind last, or from the first on if last is zero. It orders by the columns
-// of an index, and compares with the last row instead of counting an offset: so each batch costs as much as the
-// first.
+// after is the query for the events behind last, the first ones if last is zero. It orders by the columns of an index and compares with the
+// last row instead of counting an offset, so that each batch costs as much as the first.
 func (f EventFilter) after(last EventDetails) (query string, args []any) {
 	query = eventDetails + " WHERE "
 	and := func(yes bool, condition string, with ...any) {
@@ -88,8 +82,7 @@ func (f EventFilter) after(last EventDetails) (query string, args []any) {
 	return query + " ORDER BY " + order, args
 }
 
-// FindEvent returns an event and its RSVPs in the order of joining, as they were at one moment. It returns
-// ErrNoEvent.
+// FindEvent returns an event and its RSVPs in joining order, as they were at one moment, or ErrNoEvent.
 func (s *Store) FindEvent(ctx context.Context, id ID) (event EventDetails, rsvps []RSVP, err error) {
 	err = s.snapshot(ctx, func(tx *gorm.DB) error {
 		event, rsvps = EventDetails{}, nil
@@ -102,7 +95,6 @@ func (s *Store) FindEvent(ctx context.Context, id ID) (event EventDetails, rsvps
 	return event, rsvps, wrap(err, "find event %s", id)
 }
 
-// read reads an event. It returns ErrNoEvent.
 func (e *EventDetails) read(tx *gorm.DB, id ID) error {
 	res := tx.Raw(eventDetails+" WHERE e.id = ?", id).Scan(e)
 	if res.Error == nil && res.RowsAffected == 0 {
@@ -111,29 +103,18 @@ func (e *EventDetails) read(tx *gorm.DB, id ID) error {
 	return res.Error
 }
 
-// EventEdit has what EditEvent changes; nil leaves a value as it is. The texts and the time must fit the
-// contract, which this package does not know.
+// EventEdit has the changes of EditEvent; nil leaves a value alone. The values must fit the contract, which this package does not know.
 type EventEdit struct {
 	Name, Description *string
 	ScheduledAt       *time.Time
 }
 
-// EditEvent changes an event, whose id and RSVPs stay, and returns it. It returns ErrNoEvent.
+// EditEvent changes an event and returns it, or ErrNoEvent. Id and RSVPs stay.
 func (s *Store) EditEvent(ctx context.Context, id ID, edit EventEdit) (EventDetails, error) {
-	changes := make(map[string]any)
-	if edit.Name != nil {
-		changes["name"] = *edit.Name
-	}
-	if edit.Description != nil {
-		changes["description"] = *edit.Description
-	}
-	if edit.ScheduledAt != nil {
-		changes["scheduled_at"] = *edit.ScheduledAt
-	}
 	var event EventDetails
 	err := s.transaction(ctx, func(tx *gorm.DB) error {
 		event = EventDetails{}
-		if err := tx.Model(&Event{}).Where("id = ?", id).Updates(changes).Error; err != nil {
+		if err := tx.Model(&Event{}).Where("id = ?", id).Updates(edit).Error; err != nil {
 			return err
 		}
 		return event.read(tx, id)
@@ -151,8 +132,7 @@ type World struct {
 	Newest  time.Time // when the last of them was made
 }
 
-// EachWorld calls each with all worlds that have events, in the order of their names, until it returns an error
-// or ctx ends. It reads batches, so it sees no single moment.
+// EachWorld calls each with all worlds that have events, by name, until it returns an error or ctx ends. It reads batches, not one moment.
 func (s *Store) EachWorld(ctx context.Context, each func(World) error) error {
 	return eachBatch(ctx, batchOfWorlds, oneByOne(each), func(after World) (worlds []World, err error) {
 		err = s.read(ctx, func(tx *gorm.DB) (err error) {
@@ -163,10 +143,9 @@ func (s *Store) EachWorld(ctx context.Context, each func(World) error) error {
 	})
 }
 
-// batchOfWorlds is how many worlds are read at once.
-const batchOfWorlds = 500
+const batchOfWorlds = 500 // are read at once
 
-// worldsAfter reads worlds behind one in the order of their names. The zero name is that of detached events.
+// worldsAfter reads the next worlds by name. The zero name is that of detached events.
 func worldsAfter(tx *gorm.DB, after string) (worlds []World, err error) {
 	rows, err := tx.Raw(`
 		SELECT world_id, count(*), max(created_at) FROM events e WHERE world_id > ? GROUP BY world_id ORDER BY world_id LIMIT ?`,
@@ -185,11 +164,9 @@ func worldsAfter(tx *gorm.DB, after string) (worlds []World, err error) {
 	return worlds, rows.Err()
 }
 
-// computedTime is the time of an expression. SQLite's driver knows the types of columns alone, and returns such
-// a time as text.
+// computedTime is the time of an expression. SQLite's driver knows the types of columns only, and returns such a time as text.
 type computedTime time.Time
 
-// Scan implements sql.Scanner.
 func (t *computedTime) Scan(value any) error {
 	switch value := value.(type) {
 	case time.Time:

@@ -2,33 +2,29 @@ package models
 
 import (
 	"cmp"
-	"errors"
 	"strconv"
 	"strings"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"gorm.io/gorm"
 	"gorm.io/gorm/clause"
+
+	"worldevents/models/internal/dberr"
 )
 
-// Moment is the snapshot of one statement: it saw every write that was committed before it, and no other. The
-// zero Moment says nothing.
+// Moment is the snapshot of one statement: it saw every write that was committed before it, and no other. The zero Moment says nothing.
 //
-// With a Moment one asks later whether a list may have changed. A time could not say that: a transaction may
-// have written a mark before the statement began, and commit after it.
+// A Moment shows later whether a list may have changed. A time could not: a mark may be written before the statement, and committed after
+// it.
 type Moment struct {
-	// server says what counted the transactions: the start of the server, the files of the tables, and the
-	// incarnation of the marks; "" for a file.
+	// server identifies what counts transactions: start of the server, files of the tables, and incarnation of the marks; "" for a file.
 	server string
-	// saw is a snapshot of PostgreSQL (pg_snapshot), or the number of the last mark in a file.
-	saw string
+	saw    string // a snapshot of PostgreSQL (pg_snapshot), or the number of the last mark in a file
 }
 
-// IsZero reports whether m says nothing.
 func (m Moment) IsZero() bool { return m == Moment{} }
 
-// isAfter reports whether m can be compared with an earlier Moment. After a restart, a failover or a restored
-// backup it cannot: transactions may be counted anew, and marks may be missing.
+// isAfter reports whether m can be compared with an earlier Moment. After a restart, a failover or a restored backup it cannot:
+// transactions may be counted anew, and marks may be missing.
 func (m Moment) isAfter(earlier Moment) bool {
 	return !m.IsZero() && !earlier.IsZero() && m.server == earlier.server
 }
@@ -36,8 +32,7 @@ func (m Moment) isAfter(earlier Moment) bool {
 // sawOrNothing is m as a parameter of the SQL of moments. The zero Moment becomes a snapshot that saw nothing.
 func (m Moment) sawOrNothing() string { return cmp.Or(m.saw, "1:1:") }
 
-// NewMoment reads the text that the SQL of moments selects: empty for no moment, otherwise server and snapshot
-// with a | between them, or the number alone.
+// NewMoment reads a text of moments.now: empty for no moment, otherwise server|snapshot, or a number alone.
 func NewMoment(text string) Moment {
 	server, saw, ok := strings.Cut(text, "|")
 	if !ok {
@@ -48,31 +43,26 @@ func NewMoment(text string) Moment {
 
 // moments is the SQL that reads and compares Moments.
 type moments struct {
-	// now is the moment of its own statement, as a text.
-	now string
-	// firstRow is a query with the columns of a list's events, for one row with now as its name. So the moment
-	// and the list come from one statement. Behind now it has a text that is empty unless a condition, its %s,
-	// is true.
+	now string // the moment of its own statement, as a text
+	// firstRow is a query with the columns of a list's events, for one row with now as its name, so that moment and list come from one
+	// statement. The text behind now is empty unless a condition, its %s, is true.
 	firstRow string
-	// lost is the condition that marks after a moment may have been pruned already.
-	lost func(saw any) clause.Expr
-	// changed is the condition that a world has a mark after a moment. Both are columns.
-	changed string
-	// worlds is a query of the worlds that have a mark after a moment, some of them more than once; its second
-	// column is always false. It reads no more marks than limit at one place.
-	worlds func(saw string, limit int) clause.Expr
-	// numbers aggregates n into one text.
-	numbers string
+	// lost is the condition that marks after a moment may have been pruned.
+	lost    func(saw any) clause.Expr
+	changed string // the condition that a world has a mark after a moment; both are columns
+	// worlds is a query of the worlds with a mark after a moment, some of them more than once; its second column is always false. It reads
+	// no more marks than limit at one place.
+	worlds  func(saw string, limit int) clause.Expr
+	numbers string // aggregates n into one text
 }
 
-// A moment of PostgreSQL is a snapshot (PostgreSQL, "Transaction ID and Snapshot Information Functions"). The
-// marks after it are those of the transactions that the snapshot does not see: all from its xmax on, and those
-// before xmax that were running, its xip. One range of the index has all of the former; each of the latter is
-// one look-up.
+// A moment of PostgreSQL is a snapshot (PostgreSQL, "Transaction ID and Snapshot Information Functions"). The marks after it are those of
+// the transactions that it does not see: all from its xmax on, and those before xmax that were running, its xip. One range of the index has
+// all of the former; each of the latter is one look-up.
 //
-// The table of marks grows and shrinks by the second, so PostgreSQL's statistics of it are always wrong, and a plan
-// may have been made while it was empty. The inner queries therefore leave the planner no choice: none of them can be
-// merged into the outer one, and only the index has their order. EXISTS would drop an order.
+// The table of marks grows and shrinks by the second, so its statistics are always wrong, and a plan may have been made while it was empty.
+// So the inner queries leave the planner no choice: none can be merged into the outer one, and only the index has their order. EXISTS would
+// drop an order.
 var postgresMoments = moments{
 	now:      "moment()",
 	firstRow: "SELECT CAST('ffffffff-ffff-ffff-ffff-ffffffffffff' AS uuid), to_timestamp(0), moment(), CASE WHEN %s THEN 't' ELSE '' END, ''",
@@ -96,8 +86,7 @@ const postgresSaw = "CAST(CAST(? AS text) AS pg_snapshot)"
 // A moment of a file is a number. A file has one writer, so the numbers of marks have the order of the commits.
 var sqliteMoments = moments{
 	now: sqliteLast,
-	// The driver reads a column as a time if the first query of the union declares it so. That query finds no
-	// row here.
+	// The driver reads a column as a time if the first query of the union declares it so. That query finds no row.
 	firstRow: "SELECT id, scheduled_at, name, description, '' FROM events WHERE number = 0 UNION ALL " +
 		"SELECT 'ffffffff-ffff-ffff-ffff-ffffffffffff', '1970-01-01 00:00:00+00:00', " + sqliteLast + ", CASE WHEN %s THEN 't' ELSE '' END, ''",
 	lost: func(saw any) clause.Expr {
@@ -112,7 +101,7 @@ var sqliteMoments = moments{
 
 const sqliteLast = "coalesce((SELECT seq FROM sqlite_sequence WHERE name = 'changes'), 0)"
 
-// numbersIn reads what moments.numbers selects.
+// numbersIn parses the text of moments.numbers.
 func numbersIn(text *string) (numbers []int) {
 	if text == nil {
 		return nil
@@ -124,9 +113,5 @@ func numbersIn(text *string) (numbers []int) {
 	return numbers
 }
 
-// isInRecovery reports whether a standby refused the statement (SQLSTATE 0A000). The marks are in an unlogged
-// table, and a standby has none of those.
-func isInRecovery(err error) bool {
-	pg := new(pgconn.PgError)
-	return errors.As(err, &pg) && pg.Code == "0A000"
-}
+// isInRecovery reports whether a standby refused the statement: the marks are in an unlogged table, which a standby does not have.
+func isInRecovery(err error) bool { return dberr.IsCode(err, "0A000") }

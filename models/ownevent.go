@@ -13,33 +13,26 @@ import (
 
 // OwnFilter selects events that a user made or joined.
 type OwnFilter struct {
-	User ID
-	// Joined selects events of others that the user joined, instead of those that the user made.
-	Joined bool
-	// World narrows them to one; "" means all.
-	World string
-	// Past selects events whose time has come, the latest first, instead of those to come, the next first.
-	Past bool
-	// After is the position behind which they begin; zero means at the first.
-	After Position
-	// Limit is the largest number of events, at least 1.
-	Limit int
+	User   ID
+	Joined bool     // events of others that the user joined, instead of the user's own
+	World  string   // "" means all
+	Past   bool     // events whose time has come, the latest first, instead of those to come, the next first
+	After  Position // they begin behind it; zero means at the first
+	Limit  int      // at most this many, at least 1
 }
 
-// OwnEvent is an event as somebody sees it who made or joined it. It has no description.
+// OwnEvent is an event for a user who made or joined it. It has no description.
 type OwnEvent struct {
 	Event
-	// Joined means that the user has an RSVP.
-	Joined bool
-	// Attendees is how many have joined, counted up to MaxAttendees.
-	Attendees int
+	Joined    bool // the user has an RSVP
+	Attendees int  // RSVPs, counted up to MaxAttendees
 }
 
-// MaxAttendees is how far the attendees of an OwnEvent are counted.
+// MaxAttendees is the limit of counting the attendees of an OwnEvent.
 const MaxAttendees = 1000
 
-// maxOwn is how many events and RSVPs of a user are looked at, those that were made last first. No index has a
-// user's events by their time, so each page reads them all, and a program can make any number.
+// maxOwn bounds the events and RSVPs of a user that are looked at, the newest first. No index has a user's events by their time, so each
+// page reads them all, and a program can make any number.
 const maxOwn = 1000
 
 // OwnEvents returns the next events of a filter, and whether more follow.
@@ -49,13 +42,10 @@ func (s *Store) OwnEvents(ctx context.Context, f OwnFilter) (events []OwnEvent, 
 		events = nil
 		return tx.Raw(query, args...).Scan(&events).Error
 	})
-	if err != nil {
-		return nil, false, fmt.Errorf("list own events: %w", err)
-	}
 	if more = len(events) > f.Limit; more {
 		events = events[:f.Limit]
 	}
-	return events, more, nil
+	return events, more, wrap(err, "list own events")
 }
 
 // ownEvents is the query for one event more than the filter's limit.
@@ -81,14 +71,14 @@ func (s *Store) ownEvents(f OwnFilter) (query string, args []any) {
 		query, args = query+position, append(args, f.After.ScheduledAt, f.After.ID)
 	}
 	order := " ORDER BY scheduled_at" + direction + ", id" + direction + " LIMIT ?"
-	// What is asked of each event is asked of those of the page alone: SQLite does not merge two queries that both have a limit.
+	// The page is cut before its events are counted and looked up: SQLite does not merge two queries that both have a limit.
 	query = "SELECT page.*, EXISTS (SELECT 1 FROM rsvps r WHERE r.user_number = " + number + ` AND r.event_number = page.number) AS joined,
 		(SELECT count(*) FROM (SELECT 1 FROM rsvps r WHERE r.event_number = page.number LIMIT ?) counted) AS attendees
 		FROM (` + query + order + ") page" + order
 	return query, append(append([]any{f.User, MaxAttendees}, args...), f.Limit+1, f.Limit+1)
 }
 
-// FindOwnEvent returns an event that the user made. It returns ErrNoEvent, also for an event of somebody else.
+// FindOwnEvent returns an event that the user made, or ErrNoEvent.
 func (s *Store) FindOwnEvent(ctx context.Context, user, id ID) (event Event, err error) {
 	err = s.read(ctx, func(tx *gorm.DB) (err error) {
 		event, err = readOwnEvent(tx, user, id)
@@ -97,7 +87,7 @@ func (s *Store) FindOwnEvent(ctx context.Context, user, id ID) (event Event, err
 	return event, wrap(err, "find own event %s", id)
 }
 
-// FindAttended returns an event that the user made or joined. It returns ErrNoEvent, also for any other.
+// FindAttended returns an event that the user made or joined, or ErrNoEvent.
 func (s *Store) FindAttended(ctx context.Context, user, id ID) (event Event, err error) {
 	const joined = "EXISTS (SELECT 1 FROM rsvps r JOIN users u ON u.number = r.user_number WHERE u.id = ? AND r.event_number = events.number)"
 	err = s.read(ctx, func(tx *gorm.DB) (err error) {
@@ -120,14 +110,14 @@ func one(query *gorm.DB) (event Event, err error) {
 	return event, res.Error
 }
 
-// isMadeBy is the condition that an event is one of the caller's own, and that the caller is active.
+// isMadeBy is the condition that an event is the caller's own, and that the caller is active.
 func (c Caller) isMadeBy(id ID) (condition string, args []any) {
 	return " id = ? AND creator_id = ? AND ?", []any{id, c.UserID, c.isActive()}
 }
 
-// EditOwnEvent gives an event that the caller made, and saw as seen, the name, the description and the time of
-// next, which must fit the contract. It is one UPDATE, so that of two edits of what both have seen one succeeds. It
-// returns ErrSignedOut, ErrNoEvent, also for an event of somebody else, and ErrEdited.
+// EditOwnEvent gives an event that the caller made, and saw as seen, the name, description and time of next, which must fit the contract.
+// It is one UPDATE, so one of two concurrent edits succeeds. It returns ErrSignedOut, ErrNoEvent (also for another user's event), or
+// ErrEdited.
 func (s *Store) EditOwnEvent(ctx context.Context, caller Caller, seen, next Event) error {
 	condition, args := caller.isMadeBy(seen.ID)
 	args = append([]any{next.Name, next.Description, next.ScheduledAt}, append(args, seen.Name, seen.Description, seen.ScheduledAt)...)
@@ -142,9 +132,8 @@ func (s *Store) EditOwnEvent(ctx context.Context, caller Caller, seen, next Even
 	return wrap(err, "edit own event %s", seen.ID)
 }
 
-// CancelEvent removes an event that the caller made, as RemoveEvent does: one statement hides it from everybody,
-// however many have joined. It returns when the event was created, which tells it from one that the same key creates
-// later. It returns ErrSignedOut, and ErrNoEvent, also for an event of somebody else.
+// CancelEvent removes an event that the caller made, as RemoveEvent does: one statement hides it, however many have joined. It returns when
+// the event was created, which tells it from a later one with the same key, or ErrSignedOut or ErrNoEvent (also for another user's event).
 func (s *Store) CancelEvent(ctx context.Context, caller Caller, id ID) (time.Time, error) {
 	var created time.Time // of the write's own
 	condition, args := caller.isMadeBy(id)
@@ -156,7 +145,7 @@ func (s *Store) CancelEvent(ctx context.Context, caller Caller, id ID) (time.Tim
 	return created, nil
 }
 
-// changeOwn runs w, which changes an event of the caller's own. If it has changed nothing, refuse may say why.
+// changeOwn runs w, which changes an event of the caller. If it changed nothing, refuse may return the reason.
 func (s *Store) changeOwn(ctx context.Context, caller Caller, w batch.Write, refuse func(now Event) error) error {
 	changed, err := s.settle(ctx, w, func(tx *gorm.DB) (again bool, err error) {
 		if err := caller.check(tx); err != nil {

@@ -14,18 +14,15 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// Person is all that is kept about a user, but for hashes of tokens.
+// Person is all data about a user, except hashes of tokens.
 type Person struct {
 	User
-	// Sessions are all that are stored, ended or not, without their hashes.
-	Sessions []Session
-	// Events are those that the user created.
-	Events []Event
-	// RSVPs are in the order of joining.
-	RSVPs []Joined
+	Sessions []Session // all that are stored, ended or not, without their hashes
+	Events   []Event   // which the user created
+	RSVPs    []Joined  // in joining order
 }
 
-// Joined is an RSVP as its user sees it.
+// Joined is an RSVP for its user.
 type Joined struct {
 	EventID     ID
 	WorldID     string
@@ -34,7 +31,7 @@ type Joined struct {
 	CreatedAt   time.Time // when the user joined
 }
 
-// FindPerson returns all that is kept about a user, as it was at one moment. It returns ErrNoUser.
+// FindPerson returns all data about a user, as it was at one moment, or ErrNoUser.
 func (s *Store) FindPerson(ctx context.Context, who Who) (Person, error) {
 	var person Person
 	err := s.snapshot(ctx, func(tx *gorm.DB) error {
@@ -60,12 +57,11 @@ func (s *Store) FindPerson(ctx context.Context, who Who) (Person, error) {
 	return person, wrap(err, "find user")
 }
 
-// lockLists keeps ALTER TABLE and TRUNCATE away until the end of the transaction. It comes before the snapshot: a table that is written
-// anew while a query waits for it looks empty to a snapshot of before (PostgreSQL, "Caveats" of MVCC).
+// lockLists keeps ALTER TABLE and TRUNCATE away until the end of the transaction. It comes before the snapshot: a table that is rewritten
+// while a query waits for it looks empty to an earlier snapshot (PostgreSQL, "Caveats" of MVCC).
 const lockLists = "LOCK TABLE users, sessions, events, rsvps, changes, incarnation IN ACCESS SHARE MODE"
 
-// snapshot runs fn, which only reads, on one state of the database. On SQLite nobody else writes meanwhile,
-// since the transaction runs on the one writing connection.
+// snapshot runs fn, which only reads, on one state of the database. On SQLite it runs on the writing connection, so nobody else writes.
 func (s *Store) snapshot(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	if s.file != nil {
 		return s.transaction(ctx, fn)
@@ -78,12 +74,11 @@ func (s *Store) snapshot(ctx context.Context, fn func(tx *gorm.DB) error) error 
 	})
 }
 
-// NoteTo makes this the store of a command: where somebody keeps a table locked that CheckSchema, FindPerson or FindEvent read, these wait
-// for as long as that takes, and note is told for whom. It must be called first.
+// NoteTo makes this the store of a command: while somebody keeps a table locked that CheckSchema, FindPerson or FindEvent read, these wait,
+// and note gets the reason. Call it first.
 func (s *Store) NoteTo(note func(text string)) { s.noteTo = note }
 
-// patiently is transaction on PostgreSQL for an fn that only reads. If NoteTo was called it runs fn again for as long as it ends because a
-// table is locked.
+// patiently is transaction on PostgreSQL for an fn that only reads. After NoteTo it repeats fn while a table is locked.
 func (s *Store) patiently(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	if s.noteTo == nil {
 		return s.transaction(ctx, fn)
@@ -106,11 +101,10 @@ func (s *Store) patiently(ctx context.Context, fn func(tx *gorm.DB) error) error
 	}
 }
 
-// batchOfUsers is how many users are read at once.
-const batchOfUsers = 1000
+const batchOfUsers = 1000 // are read at once
 
-// EachUser calls each with all users, in the order in which they were added, until it returns an error or ctx
-// ends. It reads batches, so users who are added meanwhile may be among them.
+// EachUser calls each with all users, in the order in which they were added, until it returns an error or ctx ends. It reads batches, so
+// users who are added meanwhile may be among them.
 func (s *Store) EachUser(ctx context.Context, each func(User) error) error {
 	return eachBatch(ctx, batchOfUsers, oneByOne(each), func(after User) (users []User, err error) {
 		err = s.read(ctx, func(tx *gorm.DB) error {
@@ -120,12 +114,11 @@ func (s *Store) EachUser(ctx context.Context, each func(User) error) error {
 	})
 }
 
-// RenameUser gives a user the name to, in all lists at once, and returns the user with the former name. A JWT
-// keeps the former name until the next refresh of its session. It returns ErrNoUser, ErrUsername, ErrUserExists
-// or ErrUserAlike.
+// RenameUser gives a user the name to, in all lists at once, and returns the user with the former name. A JWT keeps that until the next
+// refresh of its session. It returns ErrNoUser, ErrUsername, ErrUserExists or ErrUserAlike.
 //
-// The operator may give any name that is free. Only a user of an identity provider may not look like somebody
-// else, as at the first sign-in: people choose those names themselves, and tell each other apart by them.
+// The operator may give any free name. Only the name of an identity provider's user may not look like another, as at the first sign-in:
+// people choose those names themselves, and tell each other apart by them.
 func (s *Store) RenameUser(ctx context.Context, who Who, to string) (Identity, error) {
 	if !names.Valid(to) {
 		return Identity{}, fmt.Errorf("rename user: %w", ErrUsername)
@@ -154,9 +147,8 @@ func (s *Store) RenameUser(ctx context.Context, who Who, to string) (Identity, e
 	return Identity{user.ID, user.Username}, wrap(err, "rename user")
 }
 
-// refuseTaken returns ErrUserExists if somebody else than user has the name of renamed, and ErrUserAlike if it
-// looks like somebody else's and must not. If two ask for one name at the same time, both pass here, and a
-// unique key stops one of them.
+// refuseTaken returns ErrUserExists if another user has the name of renamed, and ErrUserAlike if it looks like another user's and must not.
+// Two concurrent calls for one name both pass here, and a unique key stops one of them.
 func refuseTaken(tx *gorm.DB, user, renamed User) error {
 	var taken, alike bool
 	err := scan(tx.Raw("SELECT EXISTS (SELECT 1 FROM users WHERE username = ? AND id <> ?)", renamed.Username, user.ID), &taken)
@@ -180,8 +172,7 @@ func refuseTaken(tx *gorm.DB, user, renamed User) error {
 	return err
 }
 
-// BlockUser keeps a user from signing in, and revokes their sessions. changed is false if the user was blocked
-// before. It returns ErrNoUser.
+// BlockUser keeps a user from signing in, and revokes their sessions. changed is false if they were blocked before. It returns ErrNoUser.
 func (s *Store) BlockUser(ctx context.Context, who Who) (user User, changed bool, err error) {
 	return s.setBlocked(ctx, "block user", who, s.timestamp())
 }
@@ -191,8 +182,8 @@ func (s *Store) UnblockUser(ctx context.Context, who Who) (user User, changed bo
 	return s.setBlocked(ctx, "unblock user", who, nil)
 }
 
-// setBlocked sets since when a user is blocked; nil means that the user is not. It holds the lock of lockUser,
-// so that no sign-in begins a session between the blocking and the revoking.
+// setBlocked sets since when a user is blocked, nil for not at all. It keeps the lock of lockUser, so that no sign-in begins a session
+// between the blocking and the revoking.
 func (s *Store) setBlocked(ctx context.Context, what string, who Who, since any) (user User, changed bool, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB) (err error) {
 		if user, err = lockUser(who.in(tx)); err != nil {
@@ -210,8 +201,7 @@ func (s *Store) setBlocked(ctx context.Context, what string, who Who, since any)
 	return user, changed, wrap(err, "%s", what)
 }
 
-// IdentityHash is what is kept of the user's identity at a provider after the user was removed for good; nil
-// without an identity.
+// IdentityHash is the part of the user's identity that stays after a removal for good; nil without an identity.
 func (u User) IdentityHash() *Hash {
 	if u.Issuer == nil {
 		return nil
@@ -219,8 +209,7 @@ func (u User) IdentityHash() *Hash {
 	return new(identityHash(*u.Issuer, *u.Subject))
 }
 
-// identityHash is what is kept of an identity that must not come back: enough to recognize it, and nothing that
-// names a person. An issuer has no zero byte, so that no two pairs give the same text.
+// identityHash recognizes an identity that must not come back, and names nobody. An issuer has no zero byte, so no two pairs are alike.
 func identityHash(issuer, subject string) Hash {
 	return sha256.Sum256([]byte(issuer + "\x00" + subject))
 }
@@ -249,8 +238,7 @@ func (s *Store) blockIdentity(tx *gorm.DB, identity Hash) (changed bool, err err
 	return res.RowsAffected > 0, res.Error
 }
 
-// UnblockIdentity lets an identity become a user again after RemoveUser has removed its user for good. changed
-// is false if it was not blocked.
+// UnblockIdentity lets an identity become a user again after its user was removed for good. changed is false if it was not blocked.
 func (s *Store) UnblockIdentity(ctx context.Context, identity Hash) (changed bool, err error) {
 	err = s.write(ctx, func(tx *gorm.DB) error {
 		res := tx.Exec("DELETE FROM blocked_identities WHERE hash = ?", identity)

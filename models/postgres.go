@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	gormpostgres "gorm.io/driver/postgres"
 	"gorm.io/gorm"
 
@@ -51,7 +50,7 @@ func (s *Store) openPostgres() (err error) {
 	return nil
 }
 
-// notify runs the statement of a notification. It is no call of anybody, and counts as none. Half of the time that it has is for the queue.
+// notify runs the statement of a notification. It is nobody's call, and counts as none. Half of its time is for the queue.
 func (s *Store) notify(ctx context.Context, statement string) error {
 	deadline, _ := ctx.Deadline()
 	return s.writer.limiter.Do(ctx, deadline, time.Now().Add(time.Until(deadline)/2), func() error {
@@ -63,7 +62,6 @@ func (s *Store) notify(ctx context.Context, statement string) error {
 	})
 }
 
-// postgresDatabase is a PostgreSQL server.
 type postgresDatabase struct {
 	server  *postgres.Server
 	failure writeFailure
@@ -78,16 +76,14 @@ func (d *postgresDatabase) newPool(n int) (pool, error) {
 }
 
 func (d *postgresDatabase) note(err error) {
-	switch {
-	case errors.Is(err, dberr.ErrCannotWrite):
+	if errors.Is(err, dberr.ErrCannotWrite) {
 		d.failure.note()
-	default:
+	} else {
 		d.server.Suspect(err)
 	}
 }
 
-// ready implements database. If the disk of the server was full or the like when somebody wrote, a write of its
-// own has to succeed first: a server that is full still answers every read.
+// ready implements database. After a failed write, as to a full disk, a write of its own has to succeed first: a full server still reads.
 func (d *postgresDatabase) ready(tx *gorm.DB) error {
 	var writable bool
 	err := postgres.WhileFull(tx.Statement.Context, time.Time{}, func() error {
@@ -102,7 +98,6 @@ func (d *postgresDatabase) ready(tx *gorm.DB) error {
 	return d.failure.isOver(func() error { return dberr.Classify(probePostgres(tx)) })
 }
 
-// migrate implements database.
 func (d *postgresDatabase) migrate(tx *gorm.DB, fn func() error) error {
 	ctx, pool := tx.Statement.Context, tx.Statement.ConnPool.(postgres.Pool)
 	err := pool.WithConn(ctx, func(one *pgx.Conn) error {
@@ -114,16 +109,21 @@ func (d *postgresDatabase) migrate(tx *gorm.DB, fn func() error) error {
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrUnavailable, err) // until the pooler is set otherwise
 	}
-	if err := checkPostgres(tx); err != nil {
+	var version int
+	var encoding string
+	err = scan(tx.Raw("SELECT CAST(current_setting('server_version_num') AS integer), current_setting('server_encoding')"), &version, &encoding)
+	if err == nil {
+		err = postgres.Supported(version, encoding)
+	}
+	if err != nil {
 		return err
 	}
 	return withAdvisoryLock(tx, fn)
 }
 
-// withAdvisoryLock runs fn while it holds an advisory lock of a transaction. A lock of a session would outlive
-// its client behind PgBouncer, which gives the server connection to others. A process that has to wait asks
-// again every 100 ms, and holds no connection meanwhile: the waiting ones could take all connections of a small
-// pool, and the one that migrates needs two.
+// withAdvisoryLock runs fn with an advisory lock of a transaction: behind PgBouncer a lock of a session would outlive its client. A process
+// that has to wait asks again every 100 ms, without a connection: waiting processes could take all connections of a small pool, and the one
+// that migrates needs two.
 func withAdvisoryLock(tx *gorm.DB, fn func() error) error {
 	for {
 		var locked bool
@@ -139,16 +139,14 @@ func withAdvisoryLock(tx *gorm.DB, fn func() error) error {
 		if err != nil || locked {
 			return err
 		}
-		select {
-		case <-tx.Statement.Context.Done():
-			return tx.Statement.Context.Err()
-		case <-time.After(100 * time.Millisecond):
+		if err := sleep(tx.Statement.Context, 100*time.Millisecond); err != nil {
+			return err
 		}
 	}
 }
 
-// probePostgres makes the server write to its disk and leaves no trace: it makes a temporary table of a few
-// hundred kilobytes and rolls back. A role that may not make one (SQLSTATE 42501) proves nothing, and passes.
+// probePostgres makes the server write to its disk and leaves no trace: it rolls back a temporary table of a few hundred kilobytes. A role
+// that may not make one (SQLSTATE 42501) proves nothing, and passes.
 func probePostgres(tx *gorm.DB) error {
 	err := tx.Transaction(func(tx *gorm.DB) error {
 		if err := tx.Exec("CREATE TEMPORARY TABLE probe AS SELECT n FROM generate_series(1, 10000) n").Error; err != nil {
@@ -156,42 +154,27 @@ func probePostgres(tx *gorm.DB) error {
 		}
 		return errProbed
 	})
-	var pg *pgconn.PgError
-	if errors.Is(err, errProbed) || errors.As(err, &pg) && pg.Code == "42501" {
+	if errors.Is(err, errProbed) || dberr.IsCode(err, "42501") {
 		return nil
 	}
 	return err
 }
 
-// errProbed rolls back a probe that has succeeded.
+// errProbed rolls back a successful probe.
 var errProbed = errors.New("probed")
 
-// checkPostgres refuses a server or a database that the service cannot work with.
-func checkPostgres(tx *gorm.DB) error {
-	var version int
-	var encoding string
-	err := scan(tx.Raw("SELECT CAST(current_setting('server_version_num') AS integer), current_setting('server_encoding')"), &version, &encoding)
-	if err != nil {
-		return err
-	}
-	return postgres.Supported(version, encoding)
-}
+// writeFailure remembers that a server responds but cannot write, as with a full disk.
+type writeFailure struct{ last atomic.Pointer[time.Time] } // the last failed write; nil while none fails
 
-// writeFailure remembers that a server responds but cannot write, for want of room on its disk for example.
-type writeFailure struct{ last atomic.Pointer[time.Time] } // when a write failed last; nil while none fails
-
-// minWriteFailure is how long such a failure lasts at least: a probe may find room where a large write finds
-// none.
+// minWriteFailure is the shortest such failure: a probe may find room where a large write finds none.
 const minWriteFailure = 2 * time.Second
 
-// note is called when a write has failed so.
 func (f *writeFailure) note() {
 	now := time.Now()
 	f.last.Store(&now)
 }
 
-// isOver returns nil if no write fails any more. Only a probe that succeeds shows that. Otherwise it returns
-// ErrCannotWrite, or the error of probe.
+// isOver returns nil if no write fails any more, which only a successful probe shows, else ErrCannotWrite, or the error of probe.
 func (f *writeFailure) isOver(probe func() error) error {
 	last := f.last.Load()
 	if last == nil {

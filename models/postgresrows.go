@@ -32,8 +32,7 @@ func (*postgresDatabase) rows(tx *gorm.DB, query string, args []any, each func(*
 	})
 }
 
-// numbered replaces the question marks of a query by $1, $2 and so on. Our queries have no question mark
-// elsewhere.
+// numbered replaces the question marks of a query, which has no others, by $1, $2 and so on.
 func numbered(query string) string {
 	var b strings.Builder
 	for i, part := range strings.Split(query, "?") {
@@ -45,8 +44,8 @@ func numbered(query string) string {
 	return b.String()
 }
 
-// read takes a row as it is on the wire. Decoding id and time by hand spares every row the conversions of database/sql. With
-// default_query_exec_mode=exec, as behind PgBouncer, they come as text, and pgx reads them.
+// read takes a row from the wire. Decoding id and time by hand spares the conversions of database/sql. With default_query_exec_mode=exec,
+// as behind PgBouncer, they come as text, and pgx reads them.
 func (row *ListedEvent) read(rows pgx.Rows) error {
 	const id, at = 0, 1
 	values, columns := rows.RawValues(), rows.FieldDescriptions()

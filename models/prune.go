@@ -11,19 +11,15 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// ClockSkew is how far apart the clocks of two instances may be. A JWT that one of them takes for expired may
-// be valid for so long at another.
+// ClockSkew bounds the difference between the clocks of two instances: a JWT that is expired at one may be valid for so long at another.
 const ClockSkew = time.Minute
 
-// noMaxAge is longer than any session has lived.
+// noMaxAge is longer than any session lives.
 const noMaxAge = 100 * 365 * 24 * time.Hour
 
-// PruneSessions deletes sessions of which nothing is left: neither a refresh token nor a JWT is valid any more.
-// It looks at the thousand rows whose ids follow after, and returns the last of these ids, to go on from, or
-// zero at the end of the table.
-//
-// No index helps it. An index over the times would have to change with every refresh, which happens far more
-// often than pruning.
+// PruneSessions deletes sessions without a valid refresh token or JWT among the thousand rows whose ids follow after. It returns the last
+// of these ids, to continue from, or zero at the end of the table. No index helps: one over the times would change with every refresh,
+// which is far more frequent.
 func (s *Store) PruneSessions(ctx context.Context, after ID) (last ID, deleted int64, err error) {
 	last, err = s.endOfBatch(ctx, after)
 	if err == nil && !last.IsZero() {
@@ -38,29 +34,25 @@ func (s *Store) PruneSessions(ctx context.Context, after ID) (last ID, deleted i
 			return res.Error
 		})
 	}
-	if err != nil { // to begin anew
-		last = ID{}
+	if err != nil {
+		last = ID{} // to begin anew
 	}
 	return last, deleted, wrap(err, "prune sessions")
 }
 
 const (
-	// maxPrunedChanges is how many marks one transaction deletes.
-	maxPrunedChanges = 10_000
-	// keptChanges is how long marks are kept at least. A Moment that is older is never compared: the world then
-	// counts as changed.
+	maxPrunedChanges = 10_000 // marks that one transaction deletes
+	// keptChanges is the minimum age of deleted marks. An older Moment is never compared: the world then counts as changed.
 	keptChanges = 10 * time.Minute
 )
 
-// PruneChanges deletes marks that no Moment of the last minutes needs, in batches with rests between them, and
-// returns how many it deleted.
+// PruneChanges deletes marks that no Moment of the last minutes needs, in batches with pauses, and returns their number.
 //
-// No clock decides what is needed. The transaction that deletes also writes down a horizon, and a Moment whose
-// snapshot began before that horizon is not compared any more (moments.lost). The tables of marks and of the
-// horizon are unlogged: a server that crashes empties both, and PruneChanges then begins a new incarnation,
-// with which no earlier Moment can be compared.
+// No clock decides that. The transaction that deletes also writes a horizon, and a Moment whose snapshot began before the horizon is not
+// compared any more (moments.lost). The tables of marks and of the horizon are unlogged: a server that crashes empties both, and
+// PruneChanges then begins a new incarnation, with which no earlier Moment can be compared.
 //
-// A file keeps one mark for each world, and forgets those of worlds that have not changed for a while.
+// A file keeps one mark for each world, and deletes those of worlds without a change for a while.
 func (s *Store) PruneChanges(ctx context.Context) (deleted int64, err error) {
 	for n := int64(maxPrunedChanges); err == nil && n == maxPrunedChanges; {
 		begin := time.Now()
@@ -80,7 +72,7 @@ func (s *Store) PruneChanges(ctx context.Context) (deleted int64, err error) {
 	return deleted, wrap(err, "prune changes")
 }
 
-// pruneFile deletes one batch of the marks of a file. Where nothing is to be done, nothing is written.
+// pruneFile deletes one batch of a file's marks. Without work it writes nothing.
 func (s *Store) pruneFile(ctx context.Context) (deleted int64, err error) {
 	err = s.transaction(ctx, func(tx *gorm.DB) error {
 		for _, statement := range []string{
@@ -99,21 +91,20 @@ func (s *Store) pruneFile(ctx context.Context) (deleted int64, err error) {
 	return deleted, err
 }
 
-// marksAreTidy is the condition that pruneChanges has nothing to do. Instances that nobody writes to ask that all day.
+// marksAreTidy is the condition that pruneChanges has nothing to do, as it is all day on a database without writes.
 var marksAreTidy = fmt.Sprintf(`
 	EXISTS (SELECT 1 FROM incarnation WHERE pruned = horizon AND next_since BETWEEN now() - interval '%d s' AND now()
 		AND greatest(horizon, next) <= pg_snapshot_xmax(pg_current_snapshot()))
 	AND (SELECT xid FROM changes WHERE xid >= pg_snapshot_xmax(pg_current_snapshot()) ORDER BY xid LIMIT 1) IS NULL`, int(keptChanges.Seconds()))
 
-// pruneChanges deletes one batch, unless nothing is to be done, or another instance is doing so.
+// pruneChanges deletes one batch, unless there is nothing to do or another instance does it.
 func pruneChanges(tx *gorm.DB) (deleted int64, err error) {
 	var mine bool
 	if err := scan(tx.Raw("SELECT CASE WHEN "+marksAreTidy+" THEN false ELSE pg_try_advisory_xact_lock(?) END", int64(schema.ChangesLock)), &mine); err != nil || !mine {
 		return 0, err
 	}
 	for _, statement := range []string{
-		// A dump that was restored here may bring the counters of its own server, which may be ahead of this
-		// one's.
+		// A restored dump may bring counters of its own server that are ahead of this one's.
 		"DELETE FROM incarnation WHERE greatest(horizon, next) > pg_snapshot_xmax(pg_current_snapshot())",
 		"INSERT INTO incarnation DEFAULT VALUES ON CONFLICT DO NOTHING",
 		fmt.Sprintf(`UPDATE incarnation SET horizon = greatest(horizon, next), next = pg_snapshot_xmin(pg_current_snapshot()), next_since = now()
@@ -124,8 +115,8 @@ func pruneChanges(tx *gorm.DB) (deleted int64, err error) {
 			return 0, err
 		}
 	}
-	// Each batch begins where the last one ended: until a vacuum the index still has the entries that are
-	// deleted already, and reading over them from the start would take longer each time.
+	// Each batch begins at the end of the last: until a vacuum the index keeps deleted entries, and reading over them takes longer each
+	// time.
 	err = scan(tx.Raw(`
 		WITH old AS (
 			SELECT ctid AS mark, xid FROM changes

@@ -14,29 +14,24 @@ import (
 )
 
 const (
-	// A spent token is kept as spentHash bytes of its hash and spentTime bytes of the time. A session keeps the
-	// last 16. They are small because all of them move with each refresh, into the write-ahead log, too. Six
-	// bytes of a hash are enough: a made-up token that has the same six is refused all the same, and at worst
-	// does not revoke the session.
+	// A spent token is kept as spentHash bytes of its hash and spentTime bytes of the time. A session keeps the last 16. They are small
+	// because each refresh rewrites them all, also in the write-ahead log. Six bytes of a hash are enough: a made-up token with the same
+	// six is refused all the same, and at worst does not revoke the session.
 	spentHash  = 6
 	spentTime  = 6
 	spentBytes = spentHash + spentTime
 )
 
-// RefreshSession replaces the refresh token old by next; old is spent then. If caller is not zero, old must be
-// theirs.
+// RefreshSession replaces the refresh token old, which is spent then, by next. A caller other than zero must own old.
 //
-// One conditional UPDATE decides. Of any number of concurrent calls with the same old, on any number of
-// instances, exactly one finds the row with this token and succeeds. The others get ErrRefreshToken and change
-// nothing.
+// One conditional UPDATE decides: of any concurrent calls with the same old, on any instances, exactly one finds the row with this token
+// and succeeds. The others get ErrRefreshToken and change nothing.
 //
-// A token that was spent ReuseLeeway or longer ago, or more than 16 refreshes ago, shows that somebody holds a
-// copy. It revokes the session, and RefreshSession returns ErrReused with the session (RFC 9700 section
-// 4.14.2).
+// A token that was spent ReuseLeeway or longer ago, or more than 16 refreshes ago, shows that somebody has a copy. RefreshSession then
+// revokes the session, and returns ErrReused with it (RFC 9700 section 4.14.2).
 func (s *Store) RefreshSession(ctx context.Context, caller Caller, old RefreshToken, next Hash) (Grant, error) {
-	// Tokens that were spent before the leeway began need no place, because they revoke like unknown ones. If
-	// the last refresh was within the leeway the list goes on, otherwise it begins anew. 6 is spentHash and 192
-	// is 16 times spentBytes; as parameters they would cost time.
+	// Tokens that were spent before the leeway are dropped, because they revoke like unknown ones. So the list continues only if the last
+	// refresh was within the leeway. 6 is spentHash and 192 is 16 times spentBytes; as parameters they would cost time.
 	var row struct {
 		Grant
 		created time.Time
@@ -64,9 +59,8 @@ func (s *Store) RefreshSession(ctx context.Context, caller Caller, old RefreshTo
 	return grant, wrap(err, "refresh session")
 }
 
-// revokeIfReused finds out why the UPDATE changed no row. It returns ErrRefreshToken, as a RefreshRefusal if the session is known, or
-// ErrReused with the session that it revoked. Between its read and its write others may refresh the session: that does not matter,
-// because a spent token stays spent.
+// revokeIfReused returns why the UPDATE changed no row: ErrRefreshToken, as a RefreshRefusal if the session is known, or ErrReused with the
+// session that it revoked. A refresh between its read and its write does not matter, because a spent token stays spent.
 func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshToken) (revoked Grant, err error) {
 	var session Session
 	var now int64
@@ -113,7 +107,7 @@ func (s *Store) revokeIfReused(ctx context.Context, caller Caller, old RefreshTo
 	return revoked, ErrReused
 }
 
-// spentAt is when a token was spent, in milliseconds since 1970; 0 if that is not kept.
+// spentAt is when a token was spent, in milliseconds since 1970; 0 if that is not known.
 func (s *Session) spentAt(token Hash) int64 {
 	for spent := s.Spent; len(spent) >= spentBytes; spent = spent[spentBytes:] {
 		if string(spent[:spentHash]) == string(token[:spentHash]) {

@@ -8,37 +8,26 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// UserRemoval says what RemoveUser removes.
+// UserRemoval is what RemoveUser removes.
 type UserRemoval struct {
-	// Block means that the user's identity at its provider can never become a user again.
-	Block bool
-	// Events means that the events that the user created go, too.
-	Events bool
-	// DryRun means that RemoveUser only counts.
-	DryRun bool
-	// Progress is called after each batch of events.
-	Progress func(RemovedEvents)
+	Block    bool                // the user's identity at its provider can never become a user again
+	Events   bool                // the events that the user created go, too
+	DryRun   bool                // RemoveUser only counts
+	Progress func(RemovedEvents) // called after each batch of events
 }
 
-// Removed is what RemoveUser has removed.
+// Removed is the result of RemoveUser.
 type Removed struct {
-	ID ID
-	// Sessions and RSVPs are gone with the user.
+	ID              ID
 	Sessions, RSVPs int64
-	// Events are those that the user created and that stay, without a creator.
-	Events int64
-	// Created are those that the user created and that are gone, with UserRemoval.Events.
-	Created RemovedEvents
-	// Identity is what is kept of a user who must not come back; nil for others.
-	Identity *Hash
+	Events          int64         // created by the user, and now without a creator
+	Created         RemovedEvents // created by the user and removed, with UserRemoval.Events
+	Identity        *Hash         // of a user who must not come back; nil for others
 }
 
-// RemoveUser deletes a user with sessions and RSVPs at once. With Events it first removes the user's events as
-// RemoveEvents does, in batches: a user may have so many that one transaction would keep everybody waiting. It
-// returns ErrNoUser, and ErrNoIdentity if there is no identity to block.
-//
-// With any other error Created says what is gone already. The error is that of ctx if ctx ended before the user
-// was removed.
+// RemoveUser deletes a user with sessions and RSVPs at once. With Events it first removes the user's events as RemoveEvents does, in
+// batches: they may be too many for one transaction. It returns ErrNoUser, or ErrNoIdentity if there is no identity to block. With any
+// other error Created counts what is gone already. It returns the error of ctx if ctx ended before.
 func (s *Store) RemoveUser(ctx context.Context, who Who, removal UserRemoval) (removed Removed, err error) {
 	if removal.Events {
 		removed, err = s.removeCreated(ctx, who, removal)
@@ -58,8 +47,7 @@ func (s *Store) RemoveUser(ctx context.Context, who Who, removal UserRemoval) (r
 	return removed, wrap(err, "remove user")
 }
 
-// removeCreated removes the events of a user. First it checks that the user can be removed, because removed
-// events do not come back.
+// removeCreated removes the events of a user. It first checks that the user can be removed, because removed events do not come back.
 func (s *Store) removeCreated(ctx context.Context, who Who, removal UserRemoval) (removed Removed, err error) {
 	var user User
 	err = s.read(ctx, func(tx *gorm.DB) (err error) {
@@ -76,8 +64,8 @@ func (s *Store) removeCreated(ctx context.Context, who Who, removal UserRemoval)
 	return removed, err
 }
 
-// removeUser deletes the user, or only counts. Its lock on the user's row waits for a transaction in which the
-// user creates an event just then, so it removes that event, too.
+// removeUser deletes the user, or only counts. Its lock on the user's row waits for a transaction that creates an event of the user, so it
+// removes that event, too.
 func (s *Store) removeUser(tx *gorm.DB, who Who, removal UserRemoval, removed *Removed) error {
 	user, err := readUser(who.in(tx).Clauses(clause.Locking{Strength: "UPDATE"}))
 	if err != nil {

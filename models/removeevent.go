@@ -12,29 +12,27 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// RemovedEvents is how many events were removed so far, or would be, and how many RSVPs they had just before.
+// RemovedEvents counts the events that were removed so far, or would be, and the RSVPs that they had just before.
 type RemovedEvents struct{ Events, RSVPs int64 }
 
-// detached is the world of removed events. No request can name it. A removed event has a new id that nobody
-// knows, and neither texts nor a creator. SweepEvents deletes it with its RSVPs later: an event may have a
-// hundred thousand of them, and whoever joins or leaves would wait for the transaction that deletes them all.
+// detached is the world of removed events, which no request can name. A removed event has a new id that nobody knows, and neither texts nor
+// a creator. SweepEvents deletes it later: it may have a hundred thousand RSVPs, and joins and leaves would wait for that transaction.
 const detached = ""
 
-// detach is the statement that removes the events of the condition to come.
+// detach is the statement that removes the events of a condition, which follows it.
 func (d dialect) detach() string {
 	return "UPDATE events SET id = " + d.randomID + ", world_id = '" + detached + "', creator_id = NULL, name = '', description = '', request_hash = NULL WHERE"
 }
 
-// maxDetached is how many events one transaction removes.
-const maxDetached = 100
+const maxDetached = 100 // events that one transaction removes
 
 // RemoveEvent removes an event with its RSVPs. One statement hides it from everybody. It returns ErrNoEvent.
 func (s *Store) RemoveEvent(ctx context.Context, id ID) (RemovedEvents, error) {
 	return s.RemoveEventOf(ctx, id, time.Time{})
 }
 
-// RemoveEventOf is RemoveEvent for an event that was created at a time or before it, at any time if that is zero. Later
-// the same key may have created another event with the same id: for that it returns ErrNoEvent.
+// RemoveEventOf is RemoveEvent for an event that was created at a time or before it; zero means any time. It returns ErrNoEvent for a later
+// event, to which the same key gave the same id.
 func (s *Store) RemoveEventOf(ctx context.Context, id ID, created time.Time) (removed RemovedEvents, err error) {
 	var event EventDetails
 	err = s.read(ctx, func(tx *gorm.DB) error {
@@ -48,23 +46,20 @@ func (s *Store) RemoveEventOf(ctx context.Context, id ID, created time.Time) (re
 		err = s.detachAll(ctx, []EventDetails{event}, time.Time{}, &removed)
 	}
 	if err == nil && removed.Events == 0 {
-		err = ErrNoEvent // somebody else removed it after the look-up
+		err = ErrNoEvent // removed since the look-up
 	}
 	return removed, wrap(err, "remove event %s", id)
 }
 
-// EventRemoval says what RemoveEvents removes.
+// EventRemoval is what RemoveEvents removes.
 type EventRemoval struct {
 	EventFilter
-	// DryRun means that RemoveEvents only counts.
-	DryRun bool
-	// Progress is called after each batch.
-	Progress func(RemovedEvents)
+	DryRun   bool                // RemoveEvents only counts
+	Progress func(RemovedEvents) // called after each batch
 }
 
-// RemoveEvents removes events as RemoveEvent does, in batches with rests between them. A run that was
-// interrupted may simply be repeated. It also returns with an error what it has removed; the error is that of
-// ctx if ctx has ended.
+// RemoveEvents removes events as RemoveEvent does, in batches with pauses. An interrupted run can be repeated. Also with an error, which is
+// that of ctx if ctx has ended, it returns what it has removed.
 func (s *Store) RemoveEvents(ctx context.Context, removal EventRemoval) (removed RemovedEvents, err error) {
 	err = s.eventBatches(ctx, removal.EventFilter, maxDetached, func(batch []EventDetails) error {
 		begin := time.Now()
@@ -99,9 +94,8 @@ func (s *Store) detachAll(ctx context.Context, events []EventDetails, before tim
 	return err
 }
 
-// detach removes those of the events that still exist, in one statement. If before is not zero, an event stays
-// that somebody has just moved to that time or later. A list, a join or a leave that runs meanwhile sees all of
-// the event or nothing of it.
+// detach removes those of the events that still exist, in one statement. With before it leaves an event that was just moved to that time or
+// later. A concurrent list, join or leave sees all of an event or nothing.
 func (s *Store) detach(tx *gorm.DB, events []EventDetails, before time.Time) (done RemovedEvents, err error) {
 	found, rsvps := make(ids, len(events)), make(map[int64]int64)
 	for i, e := range events {
@@ -123,27 +117,29 @@ func (s *Store) detach(tx *gorm.DB, events []EventDetails, before time.Time) (do
 	return done, nil
 }
 
-// maxRest bounds a rest. On a busy machine a batch takes long because it waits, and that wait already leaves
-// room to others.
+// maxRest bounds a rest. On a busy machine a batch takes long because it waits, which already leaves room to others.
 const maxRest = 250 * time.Millisecond
 
-// rest pauses for three times as long as the work since begin took, at most for maxRest, so that others get
-// three quarters of the database. It returns the error of ctx if that ends.
+// rest pauses for three times as long as the work since begin took, at most for maxRest, so that others get three quarters of the database.
+// It returns the error of ctx if that ends.
 func rest(ctx context.Context, begin time.Time) error {
+	return sleep(ctx, min(3*time.Since(begin), maxRest))
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(min(3*time.Since(begin), maxRest)):
+	case <-time.After(d):
 		return nil
 	}
 }
 
-// maxSwept is how many RSVPs one transaction deletes. Each of them stands on other pages of the indexes, so
-// that 500 make some megabytes of write-ahead log.
+// maxSwept bounds the RSVPs that one transaction deletes. They are on different pages: 500 make some megabytes of write-ahead log.
 const maxSwept = 500
 
-// SweepEvents deletes removed events with their RSVPs, whichever instance removed them, in batches with rests
-// between them. It returns the error of ctx if that ends before all is deleted.
+// SweepEvents deletes removed events of any instance with their RSVPs, in batches with pauses. It returns the error of ctx if that ends
+// first.
 func (s *Store) SweepEvents(ctx context.Context) error {
 	var at swept
 	for {
@@ -165,20 +161,18 @@ func (s *Store) SweepEvents(ctx context.Context) error {
 	}
 }
 
-// swept is how far SweepEvents has got. Each batch begins where the last one ended. While an older transaction
-// is open, PostgreSQL keeps the deleted rows, and reading from the start would pass over all of them.
+// swept is the progress of SweepEvents. Each batch begins at the end of the last: while an older transaction is open, PostgreSQL keeps the
+// deleted rows, and reading from the start would pass over all of them.
 type swept struct {
-	// events is the position of the last event that is deleted or begun.
-	events Position
-	// event is the number of the event whose RSVPs are being deleted, or 0. joined and user are the position of
-	// the last one deleted.
+	events Position // of the last event that is deleted or begun
+	// event is the number of the event whose RSVPs are being deleted, or 0; joined and user are the position of the last one deleted.
 	event  int64
 	joined time.Time
 	user   int32
 }
 
-// sweep deletes the next batch: either whole events with few RSVPs, or some RSVPs of a large one. It returns
-// sql.ErrNoRows when nothing is left, and while another instance sweeps.
+// sweep deletes the next batch: whole events with few RSVPs, or some RSVPs of a large one. It returns sql.ErrNoRows when nothing is left,
+// and while another instance sweeps.
 func (s *Store) sweep(tx *gorm.DB, at swept) (swept, error) {
 	if s.file == nil {
 		var mine bool
@@ -219,9 +213,8 @@ func (s *Store) sweep(tx *gorm.DB, at swept) (swept, error) {
 	return swept{events: Position{found[0].ScheduledAt, found[0].ID}, event: found[0].Number}.sweepRSVPs(tx)
 }
 
-// sweepRSVPs deletes the next RSVPs of the event that is begun. If fewer than maxSwept are left, it deletes the
-// event with them. It finds the event by its id, because another process with the same file may have deleted
-// it, and SQLite may have given its number to another event since.
+// sweepRSVPs deletes the next RSVPs of the current event; the event, too, if fewer than maxSwept are left. It finds the event by its id:
+// another process with the same file may have deleted it, and SQLite may have reused its number.
 func (at swept) sweepRSVPs(tx *gorm.DB) (swept, error) {
 	next := at
 	err := scan(tx.Raw(`

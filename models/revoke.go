@@ -14,9 +14,8 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// RevokeTokens revokes the session of each refresh token, which may be the current or a spent one. It returns
-// the sessions that it revoked. known reports whether any of the tokens belongs to a session, even one that was
-// revoked before.
+// RevokeTokens revokes the session of each refresh token, current or spent, and returns the sessions that it revoked. known reports whether
+// any of the tokens belongs to a session, even one that was revoked before.
 func (s *Store) RevokeTokens(ctx context.Context, tokens []RefreshToken) (revoked []Caller, known bool, err error) {
 	var found []Session
 	err = s.read(ctx, func(tx *gorm.DB) error {
@@ -47,15 +46,14 @@ func handles(tokens []RefreshToken) []Hash {
 	return hashes
 }
 
-// RevokeSession revokes a session of the caller's user, or a session of anybody if UserID is zero.
+// RevokeSession revokes a session of the caller's user, or of anybody if UserID is zero.
 func (s *Store) RevokeSession(ctx context.Context, session Caller) ([]Caller, error) {
 	return s.revoke(ctx, idOf(cmp.Or(session.UserID, session.SessionID)), "id = ? AND ?", session.SessionID, session.belongsTo())
 }
 
-// RevokeExternal revokes sessions of somebody whom an identity provider vouches for (OpenID Connect Back-Channel
-// Logout 1.0). A providerSID selects the sessions that began with this session of the provider, whenever they
-// did: it has ended there. A subject alone selects the sessions of a user that began before a time. The caller
-// gives one of them or both.
+// RevokeExternal revokes sessions of a user of an identity provider (OpenID Connect Back-Channel Logout 1.0). A providerSID selects the
+// sessions that began with that session of the provider, which has ended. A subject alone selects the sessions of a user that began before
+// a time. The caller gives one of them or both.
 func (s *Store) RevokeExternal(ctx context.Context, issuer, subject, providerSID string, before time.Time) ([]Caller, error) {
 	id := externalID(issuer, cmp.Or(subject, providerSID))
 	switch {
@@ -72,8 +70,8 @@ func (s *Store) RevokeUser(ctx context.Context, user, except ID) ([]Caller, erro
 	return s.revoke(ctx, idOf(user), "user_id = ? AND id <> ?", user, except)
 }
 
-// revoke revokes the sessions that a condition selects, and returns those that were not revoked before. Their
-// refresh tokens and their JWTs end at once. id stands for the user, whose rows may be locked.
+// revoke revokes the sessions that a condition selects, and returns those that were not revoked before. Their refresh tokens and JWTs end
+// at once. id stands for the user, whose rows may be locked.
 func (s *Store) revoke(ctx context.Context, id, condition string, args ...any) ([]Caller, error) {
 	var revoked []Session
 	err := s.locking(ctx, id, func(tx *gorm.DB) error {
@@ -81,25 +79,21 @@ func (s *Store) revoke(ctx context.Context, id, condition string, args ...any) (
 		return tx.Model(&revoked).Clauses(clause.Returning{Columns: []clause.Column{{Name: "id"}, {Name: "user_id"}}}).
 			Where("revoked_at IS NULL").Where(condition, args...).Updates(s.revocation()).Error
 	})
-	if err != nil {
-		return nil, fmt.Errorf("revoke sessions: %w", err)
-	}
 	callers := make([]Caller, len(revoked))
 	for i, session := range revoked {
 		callers[i] = Caller{session.UserID, session.ID}
 	}
-	return callers, nil
+	return callers, wrap(err, "revoke sessions")
 }
 
-// revocation is what revoking changes in a session's row.
+// revocation is the change of a revoked session's row.
 func (s *Store) revocation() map[string]any {
 	return map[string]any{"revoked_at": gorm.Expr("?", s.timestamp()), "token_hash": nil, "spent": []byte{}}
 }
 
-// batchOfSessions is how many sessions one statement revokes or looks at.
-const batchOfSessions = 1000
+const batchOfSessions = 1000 // that one statement revokes or looks at
 
-// RevokeAll revokes all sessions of everybody, and returns how many.
+// RevokeAll revokes all sessions, and returns their number.
 func (s *Store) RevokeAll(ctx context.Context) (revoked int64, err error) {
 	for after, last := (ID{}), (ID{}); err == nil; after = last {
 		if last, err = s.endOfBatch(ctx, after); err != nil || last.IsZero() {

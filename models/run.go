@@ -16,26 +16,23 @@ import (
 	"worldevents/models/internal/postgres"
 )
 
-// maxAttempts is how often a call is tried when the database says that the transaction must be repeated, and a read when its connection
-// is lost.
+// maxAttempts bounds the attempts of a call whose transaction the database wants repeated, and of a read whose connection is lost.
 const maxAttempts = 4
 
-// Deadline is the key of a context's value, a time.Time, that bounds all calls of a Store with that context
-// together; a zero time bounds nothing. It is a value and not a deadline of the context, because each of those
-// costs a timer.
+// Deadline is the context key of a time.Time that bounds all calls of a Store with that context together; zero bounds nothing. It is no
+// deadline of the context, because each of those costs a timer.
 type Deadline struct{}
 
-// WithDeadline returns a context in which all calls of the store together have its timeout, from now on.
+// WithDeadline returns a context in which all calls together have the store's timeout, from now on.
 func (s *Store) WithDeadline(ctx context.Context) context.Context {
 	return context.WithValue(ctx, Deadline{}, time.Now().Add(s.Timeout()))
 }
 
-// write runs fn, which is one statement or one whole transaction, on a connection that may write. The store's
-// timeout and the deadlines of ctx bound it, including the time in the queue for a connection.
+// write runs fn, which is one statement or one whole transaction, on a connection that may write. The store's timeout and the deadlines of
+// ctx bound it, including the queue for a connection.
 //
-// It repeats fn only if the database asks for that (SQLSTATE 40001 and 40P01), because then nothing of fn has
-// happened. It returns ErrBusy if that was in vain. If the caller goes away, fn goes on once it has begun:
-// cancelling a statement would cost the pool its connection.
+// It repeats fn only if the database asks for that (SQLSTATE 40001 and 40P01), because then nothing of fn has happened, and returns ErrBusy
+// if that was in vain. If the caller goes away, fn continues once it has begun: cancelling a statement would cost the pool its connection.
 func (s *Store) write(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return s.run(ctx, s.writer, s.options.Timeout, fn)
 }
@@ -51,12 +48,10 @@ func inTransaction(fn func(tx *gorm.DB) error) func(tx *gorm.DB) error {
 	}
 }
 
-// locking is transaction for a call that needs rows which somebody may have locked: those of a user with their
-// sessions, or of an event. id stands for whose they are, and never for what a client has made up. A call that does not
-// get a lock at once goes to the lane. There it waits until half of the store's timeout is over, and not until its own
-// deadline, which would cost the connection; then it returns ErrLocked, or ErrBusy for want of a place.
-//
-// A file has one writer, and no rows that are locked.
+// locking is transaction for a call that needs rows which somebody may have locked: those of a user with their sessions, or of an event. id
+// stands for their owner, and never for what a client has made up. A call that does not get a lock at once goes to the lane. There it waits
+// for half of the store's timeout, and not until its own deadline, which would cost the connection; then it returns ErrLocked, or ErrBusy
+// for want of a place. A file has one writer, and no locked rows.
 func (s *Store) locking(ctx context.Context, id string, fn func(tx *gorm.DB) error) error {
 	if s.lane == nil {
 		return s.transaction(ctx, fn)
@@ -68,7 +63,7 @@ func (s *Store) locking(ctx context.Context, id string, fn func(tx *gorm.DB) err
 		p := s.writer
 		p.limiter = in
 		err := s.run(ctx, p, s.options.Timeout, inTransaction(func(tx *gorm.DB) error {
-			patience := patience // of this try
+			patience := patience // of this attempt
 			if deadline, ok := tx.Statement.Context.Deadline(); ok {
 				patience = min(patience, time.Until(deadline)*9/10)
 			}
@@ -88,8 +83,8 @@ func (s *Store) locking(ctx context.Context, id string, fn func(tx *gorm.DB) err
 	return s.lane.Run(ids, begun.Add(half), shared, on)
 }
 
-// read is write on a connection that may be unable to write, for an fn that changes nothing. It also repeats fn when the connection
-// is lost, with which all who share an fn would fail.
+// read is write for an fn that changes nothing, on a connection that may be unable to write. It also repeats fn after a lost connection,
+// because everybody who shares the fn would fail.
 func (s *Store) read(ctx context.Context, fn func(tx *gorm.DB) error) error {
 	return s.run(ctx, s.reader, s.options.Timeout, fn)
 }
@@ -123,9 +118,9 @@ func (s *Store) statement(sql string, vars ...any) batch.Statement {
 	return batch.Statement{SQL: built.SQL.String(), Args: built.Vars}
 }
 
-// apply is write for the statements of w, perhaps in one transaction with the writes of other callers, and reports
-// whether w changed a row. It also repeats w if a row that w refers to was renamed or removed meanwhile (23503). After
-// an error other than ErrBusy nobody knows whether w happened.
+// apply is write for the statements of w, which may share a transaction with others' writes, and reports whether w changed a row. It also
+// repeats w if a row that w refers to was renamed or removed meanwhile (23503). After an error other than ErrBusy w may or may not have
+// happened.
 func (s *Store) apply(ctx context.Context, w batch.Write) (changed bool, err error) {
 	err = s.call(ctx, s.writer, s.options.Timeout, func(deadline, giveUp time.Time) (started time.Time, err error) {
 		j := &batch.Job{Write: &w, Deadline: deadline, Waiting: s.writer.timings.waiting}
@@ -136,8 +131,7 @@ func (s *Store) apply(ctx context.Context, w batch.Write) (changed bool, err err
 	return changed, err
 }
 
-// change is apply for a write that changes a list: it tells those who watch lists. After an error the write may
-// still have happened, so it tells them then, too; a needless call costs one question to the database.
+// change is apply for a write that changes a list: it notifies those who watch lists, even after an error, when w may have happened.
 func (s *Store) change(ctx context.Context, w batch.Write) (changed bool, err error) {
 	changed, err = s.apply(ctx, w)
 	if changed || err != nil {
@@ -146,12 +140,9 @@ func (s *Store) change(ctx context.Context, w batch.Write) (changed bool, err er
 	return changed, err
 }
 
-// settle is change for a write whose effect may be missing for a reason. If w changed no row, reason looks up
-// why: it returns an error for the client, or again if w should have had an effect. In that case something
-// appeared between write and look-up, and settle tries once more.
-//
-// If the second try has no effect either, although nothing was missing before it or after it, then somebody
-// else has just done the same, as a second tab does that joins the same event.
+// settle is change for a write whose effect may be missing for a reason. If w changed no row, reason returns an error for the client, or
+// again if w should have had an effect: then something appeared between write and look-up, and settle tries once more. If nothing is
+// missing and the second attempt has no effect either, another call has just done the same, as a second tab that joins the same event.
 func (s *Store) settle(ctx context.Context, w batch.Write, reason func(tx *gorm.DB) (again bool, err error)) (changed bool, err error) {
 	for tries, again := 0, true; again && tries < 2; tries++ {
 		if changed, err = s.change(ctx, w); changed || err != nil {
@@ -168,7 +159,7 @@ func (s *Store) settle(ctx context.Context, w batch.Write, reason func(tx *gorm.
 	return false, nil
 }
 
-// call runs try until the database does not ask for another one, and counts the call. started is zero for a try that got no connection.
+// call repeats try while the database asks for it, and counts the call. started is zero for a try that got no connection.
 func (s *Store) call(ctx context.Context, p pool, timeout time.Duration, try func(deadline, giveUp time.Time) (started time.Time, err error)) error {
 	begun := time.Now()
 	deadline := s.deadline(ctx, begun.Add(timeout))
@@ -178,14 +169,14 @@ func (s *Store) call(ctx context.Context, p pool, timeout time.Duration, try fun
 		if first.IsZero() {
 			first = started
 		}
-		s.database.note(err) // after which the next try gets a connection that responds
+		s.database.note(err) // so that the next try gets a connection that responds
 		refused := errors.Is(err, dberr.ErrSerialize)
 		if (refused || p.readsOnly && dberr.IsLost(err)) && n < maxAttempts && time.Now().Before(deadline) {
 			p.timings.countError(dberr.ErrSerialize)
 			time.Sleep(repeatDelay(n))
 			continue
 		}
-		if refused { // the last try was taken back, too: nothing has happened
+		if refused { // the last try was rolled back, too: nothing has happened
 			err = fmt.Errorf("%w: %w", ErrBusy, err)
 		}
 		p.timings.observe(begun, first, err, UsageOf(ctx))
@@ -193,7 +184,7 @@ func (s *Store) call(ctx context.Context, p pool, timeout time.Duration, try fun
 	}
 }
 
-// deadline is when a call must have ended: at a time, or at the deadlines of ctx if they come first.
+// deadline is the end of a call: a time, or an earlier deadline of ctx.
 func (s *Store) deadline(ctx context.Context, deadline time.Time) time.Time {
 	if d, ok := ctx.Value(Deadline{}).(time.Time); ok && !d.IsZero() && d.Before(deadline) {
 		deadline = d
@@ -204,12 +195,10 @@ func (s *Store) deadline(ctx context.Context, deadline time.Time) time.Time {
 	return deadline
 }
 
-// repeatDelay is how long to wait after n tries: 5, 20 and 45 ms, so that transactions that collided come at
-// different times.
+// repeatDelay is the wait after n tries: 5, 20 and 45 ms, so that colliding transactions come apart.
 func repeatDelay(n int) time.Duration { return time.Duration(n*n) * 5 * time.Millisecond }
 
-// scan runs a query that Raw has built, and reads the columns of its only row into dest. It returns
-// sql.ErrNoRows without a row.
+// scan reads the columns of the only row of a Raw query into dest. It returns sql.ErrNoRows without a row.
 func scan(query *gorm.DB, dest ...any) error {
 	rows, err := query.Rows()
 	if err != nil {
@@ -228,9 +217,8 @@ func scan(query *gorm.DB, dest ...any) error {
 // timestamp is the time of writing, as a parameter of a statement.
 func (s *Store) timestamp() any { return s.after(0) }
 
-// after is the time of writing plus d, as a parameter of a statement. A PostgreSQL server tells the time
-// itself, unless Options.Now is set. So one clock orders the RSVPs of all instances and says which sessions
-// have expired, however wrong the clocks of the instances are.
+// after is the time of writing plus d, as a parameter of a statement: by the clock of the PostgreSQL server, unless Options.Now is set. So
+// one clock orders the RSVPs of all instances and decides which sessions have expired.
 func (s *Store) after(d time.Duration) any {
 	switch {
 	case s.serverClock && d == 0:
@@ -247,8 +235,8 @@ func (s *Store) after(d time.Duration) any {
 
 var serverNow any = gorm.Expr("clock_timestamp()")
 
-// eachBatch calls each with batches of rows until one has fewer than size, each returns an error, or ctx ends.
-// read returns the batch that comes after a row, and the first one for the zero row.
+// eachBatch calls each with batches of rows until one has fewer than size, each returns an error, or ctx ends. read returns the batch
+// behind a row, the first one for the zero row.
 func eachBatch[T any](ctx context.Context, size int, each func([]T) error, read func(after T) ([]T, error)) error {
 	for after := *new(T); ; {
 		batch, err := read(after)

@@ -14,7 +14,7 @@ import (
 	"worldevents/models/internal/schema"
 )
 
-// storedSchema is what a Store knows of the schema of its database.
+// storedSchema is a Store's knowledge of the schema of its database.
 type storedSchema struct {
 	database schema.Database
 	version  atomic.Int64 // 0 until it is known
@@ -25,13 +25,11 @@ type storedSchema struct {
 // ErrSchemaOlder is returned by CheckSchema for a database that must be migrated first.
 var ErrSchemaOlder = errors.New("the schema of the database is older than this version of worldevents: run worldevents migrate")
 
-// errNoSchema is returned by CheckSchema for a database that Migrate has never seen.
 var errNoSchema = errors.New("the database has no tables yet: run worldevents migrate")
 
-// errNoFile is returned by CheckSchema if there is no SQLite file, which Migrate would make.
 var errNoFile = errors.New("there is no such file: settings and file are found in the service's folder. Only where it is to be made run worldevents migrate")
 
-// Name says which database it is. It contains no secret.
+// Name is the name of the database, without secrets.
 func (s *Store) Name() string {
 	if s.file != nil {
 		return s.file.Name()
@@ -47,9 +45,8 @@ func (s *Store) named(err error) error {
 	return fmt.Errorf("%s: %w", s.Name(), err)
 }
 
-// CheckSchema returns an error unless this program can work with the database as it is: ErrSchemaOlder, or
-// another one in words for the operator. It changes nothing, and makes no SQLite file. What would only keep the service from serving is no
-// reason to refuse a command.
+// CheckSchema returns an error unless this program can work with the database as it is: ErrSchemaOlder, or another one in words for the
+// operator. It changes nothing, and makes no SQLite file. What only keeps the service from serving is no reason to refuse a command.
 func (s *Store) CheckSchema(ctx context.Context) error {
 	if s.file != nil {
 		if _, err := os.Stat(s.file.Path); errors.Is(err, fs.ErrNotExist) {
@@ -80,7 +77,6 @@ func (s *Store) CheckSchema(ctx context.Context) error {
 	return s.named(err)
 }
 
-// judge says whether this program can work with the database (schema.Judge).
 func (s *Store) judge(tx *gorm.DB) (schema.Judgement, error) {
 	return s.schema.database.Judge(tx.Statement.Context, func(_ context.Context, into any, query string, args ...any) error {
 		return scan(tx.Raw(query, args...), into)
@@ -95,8 +91,8 @@ func inOneLine(texts []string) error {
 	return errors.New(strings.Join(texts, "; "))
 }
 
-// NewerSchema returns the number of the database's schema if that is newer than this program's, and this
-// program works with it all the same. Otherwise, and before Migrate has looked, it is 0.
+// NewerSchema returns the number of the database's schema if that is newer than this program's and usable all the same. Otherwise, and
+// before Migrate has looked, it is 0.
 func (s *Store) NewerSchema() int64 {
 	if version := s.schema.version.Load(); version > schema.Newest() {
 		return version

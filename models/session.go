@@ -11,42 +11,33 @@ import (
 	"gorm.io/gorm/clause"
 )
 
-// Session is what one sign-in began. It has at most one current refresh token. The row has only hashes of
-// tokens, so that whoever reads the database, or a backup of it, cannot sign in.
+// Session begins with a sign-in. It has at most one current refresh token. The row has only hashes of tokens, so that a reader of the
+// database, or of a backup, cannot sign in.
 type Session struct {
 	ID     ID `gorm:"primaryKey;not null"` // the JWT's sid, which is no secret
 	UserID ID `gorm:"not null"`
-	// HandleHash is the hash of the handle, the part that all refresh tokens of the session begin with. It
-	// finds the row of a spent token.
+	// HandleHash is the hash of the handle, with which all refresh tokens of the session begin. It finds the row of a spent token.
 	HandleHash Hash      `gorm:"not null"`
 	CreatedAt  time.Time `gorm:"not null"`
-	// Device and Network help the user to recognize the session.
-	Device  string `gorm:"not null"`
-	Network string `gorm:"not null"`
-	// ProviderSID is the identity provider's session (the claim sid) in which this one began; nil if the
-	// provider named none.
-	ProviderSID *string `gorm:"column:provider_sid"`
-	// RevokedAt is when the session was revoked, and its JWTs ended with it.
-	RevokedAt   *time.Time
-	RefreshedAt time.Time `gorm:"not null"`
-	ExpiresAt   time.Time `gorm:"not null"`
-	// TokenHash is the hash of the current refresh token. It is nil after a revocation or a newer sign-in.
-	TokenHash *Hash
-	// Spent are the refresh tokens that were replaced last. spentAt reads them.
+	Device     string    `gorm:"not null"` // helps the user to recognize the session, as Network does
+	Network    string    `gorm:"not null"`
+	// ProviderSID is the identity provider's session (the claim sid) in which this one began; nil without one.
+	ProviderSID *string    `gorm:"column:provider_sid"`
+	RevokedAt   *time.Time // its JWTs ended then, too
+	RefreshedAt time.Time  `gorm:"not null"`
+	ExpiresAt   time.Time  `gorm:"not null"`
+	TokenHash   *Hash      // of the current refresh token; nil after a revocation or a newer sign-in
+	// Spent are the refresh tokens that were replaced last; see spentAt.
 	Spent []byte `gorm:"not null"`
 }
 
-// SessionPolicy says how long sessions last, and how many a user may have.
+// SessionPolicy limits sessions.
 type SessionPolicy struct {
-	// TTL is the lifetime of a refresh token.
-	TTL time.Duration
-	// MaxAge is the lifetime of a session, however often it is refreshed; 0 sets no limit.
-	MaxAge time.Duration
-	// ReuseLeeway is how long a refresh token that was just replaced may come back without harm: two tabs may
-	// refresh at the same time, or a browser may send a request again.
+	TTL    time.Duration // of a refresh token
+	MaxAge time.Duration // of a session, however often it is refreshed; 0 sets no limit
+	// ReuseLeeway is how long a token that was just replaced may come back without harm, as from two tabs or a repeated request.
 	ReuseLeeway time.Duration
-	// PerUser is the number of sessions that a user may have, at least 1.
-	PerUser int
+	PerUser     int // how many a user may have, at least 1
 }
 
 // TokenTTL is the lifetime of a JWT. The row of a session outlives the last of its JWTs.
@@ -55,10 +46,8 @@ const TokenTTL = 15 * time.Minute
 // Hash is a SHA-256.
 type Hash [32]byte
 
-// Value implements driver.Valuer. It never fails.
 func (h Hash) Value() (driver.Value, error) { return h[:], nil }
 
-// Scan implements sql.Scanner.
 func (h *Hash) Scan(value any) error {
 	if b, ok := value.([]byte); ok && len(b) == len(h) {
 		copy(h[:], b)
@@ -67,37 +56,32 @@ func (h *Hash) Scan(value any) error {
 	return fmt.Errorf("scan %T: not a SHA-256", value)
 }
 
-// BytesValue implements pgtype.BytesValuer: PostgreSQL takes the 32 bytes. It never fails.
+// BytesValue implements pgtype.BytesValuer: PostgreSQL takes the 32 bytes.
 func (h Hash) BytesValue() ([]byte, error) { return h[:], nil }
 
-// GormDataType is the kind of a hash's column.
+// GormDataType is the type of a hash's column.
 func (Hash) GormDataType() string { return "bytes" }
 
-// RefreshToken is what the database knows of a refresh token: the hash of its handle, with which all refresh
-// tokens of a session begin, and the hash of the whole.
+// RefreshToken has the hashes of a refresh token: of its handle, with which all tokens of a session begin, and of the whole.
 type RefreshToken struct{ Handle, Token Hash }
 
-// SignIn is a session that is to begin: its first refresh token, and what the user will recognize it by.
+// SignIn is a new session: its first refresh token, and what the user will recognize it by.
 type SignIn struct {
 	RefreshToken
 	Device, Network string
-	// ProviderSID is the session of the identity provider, 1 to 255 ASCII characters; "" if there is none.
-	ProviderSID string
-	// Replaces are the refresh tokens that the browser held until now, current or spent.
-	Replaces []RefreshToken
+	ProviderSID     string         // of the identity provider, 1 to 255 ASCII characters; "" without one
+	Replaces        []RefreshToken // the browser's tokens until now, current or spent
 }
 
-// Grant is a session whose refresh token has just been made or replaced.
+// Grant is a session with a new refresh token.
 type Grant struct {
 	Identity
 	SessionID ID
-	// Ends is when the session ends, however often it is refreshed; zero means never.
-	Ends time.Time
+	Ends      time.Time // of the session, however often it is refreshed; zero means never
 }
 
-// begin stores a session of the user, whose row tx has locked. Earlier sessions of the same browser lose their
-// refresh token. So do sessions beyond the limit: first the expired ones, then those refreshed longest ago.
-// Their JWTs stay valid until they expire. It returns ErrBlocked.
+// begin stores a session of the user, whose row tx has locked. Earlier sessions of the same browser lose their refresh token, and so do
+// sessions beyond the limit: first the expired ones, then those refreshed longest ago. Their JWTs stay valid. It returns ErrBlocked.
 func (s *Store) begin(tx *gorm.DB, user User, in SignIn) (Grant, error) {
 	if user.BlockedAt != nil {
 		return Grant{}, ErrBlocked
@@ -129,8 +113,8 @@ func (s *Store) begin(tx *gorm.DB, user User, in SignIn) (Grant, error) {
 	return grant, err
 }
 
-// isFresh is the condition that a session has not expired. One with a MaxAge must live for a second more: a JWT
-// counts in whole seconds, and could otherwise be born expired.
+// isFresh is the condition that a session has not expired. With a MaxAge it must live for a second more: a JWT counts in whole seconds, and
+// could otherwise be expired from the start.
 func (s *Store) isFresh() clause.Expr {
 	if s.options.Sessions.MaxAge == 0 {
 		return gorm.Expr("expires_at > ?", s.timestamp())
@@ -138,7 +122,7 @@ func (s *Store) isFresh() clause.Expr {
 	return gorm.Expr("expires_at > ? AND created_at >= ?", s.timestamp(), s.after(time.Second-s.options.Sessions.MaxAge))
 }
 
-// ends is when a session ends that was created at a time; zero means never.
+// ends is the end of a session that was created at a time; zero means never.
 func (s *Store) ends(created time.Time) time.Time {
 	if s.options.Sessions.MaxAge == 0 {
 		return time.Time{}
@@ -157,8 +141,8 @@ func (c Caller) belongsTo() clause.Expr {
 	return gorm.Expr("user_id = ? AND id = ?", c.UserID, c.SessionID)
 }
 
-// FindSessions returns the callers whose current refresh tokens are among these, in the order of the tokens. It
-// spends none. However many tokens somebody sends, it is one statement.
+// FindSessions returns the callers whose current refresh tokens are among these, in the order of the tokens, and spends none. It is one
+// statement, however many tokens a client sends.
 func (s *Store) FindSessions(ctx context.Context, tokens []RefreshToken) (found []Caller, err error) {
 	if len(tokens) == 0 {
 		return nil, nil
@@ -188,13 +172,10 @@ func (s *Store) Sessions(ctx context.Context, user ID) ([]Session, error) {
 		return tx.Where("user_id = ? AND token_hash IS NOT NULL AND ?", user, s.isFresh()).
 			Order("refreshed_at DESC, id DESC").Find(&sessions).Error
 	})
-	if err != nil {
-		return nil, fmt.Errorf("list sessions: %w", err)
-	}
 	for i, session := range sessions {
 		if ends := s.ends(session.CreatedAt); !ends.IsZero() && ends.Before(session.ExpiresAt) {
 			sessions[i].ExpiresAt = ends
 		}
 	}
-	return sessions, nil
+	return sessions, wrap(err, "list sessions")
 }

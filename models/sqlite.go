@@ -23,8 +23,8 @@ var sqliteDialect = dialect{
 	moments:   sqliteMoments,
 }
 
-// openSQLite prepares the one connection that writes, and the pool of readers. In WAL mode readers and the
-// writer do not wait for each other (sqlite.org/wal.html).
+// openSQLite prepares the connection that writes, and the pool of readers. In WAL mode they do not wait for each other
+// (sqlite.org/wal.html).
 func (s *Store) openSQLite(path string) (err error) {
 	s.file = sqlite.NewFile(path)
 	db := sqliteDatabase{s.file, s.options.Timeout / 2} // the other half is for the queue in this process
@@ -43,8 +43,7 @@ func (s *Store) openSQLite(path string) (err error) {
 	return err
 }
 
-// sqliteDatabase is a SQLite file. Its connections wait no longer than busy for other processes and for each
-// other.
+// sqliteDatabase is a SQLite file. Its connections wait no longer than busy for other processes and for each other.
 type sqliteDatabase struct {
 	file *sqlite.File
 	busy time.Duration
@@ -60,9 +59,8 @@ func (d sqliteDatabase) newPool(n int) (pool, error) {
 	return newPool(db, sqlite.NewDialector(db), batch.NewConnections(n))
 }
 
-// migrate implements database. Each migration is a transaction with the write lock. If several processes
-// migrate at once, one of them applies a migration and the others fail on what already exists. They try again,
-// and then find nothing left to do.
+// migrate implements database. Each migration is a transaction with the write lock. Of several processes that migrate at once, one applies
+// a migration and the others fail on what already exists. They try again, and then find nothing left to do.
 func (d sqliteDatabase) migrate(tx *gorm.DB, fn func() error) (err error) {
 	for range 10 {
 		if err = fn(); err == nil || tx.Statement.Context.Err() != nil {
@@ -79,7 +77,7 @@ func (d sqliteDatabase) note(err error) {
 	}
 }
 
-// ready implements database. If a write failed because the disk was full or the like, one has to succeed first.
+// ready implements database. After a failed write (a full disk, for example) one has to succeed first.
 func (d sqliteDatabase) ready(tx *gorm.DB) error {
 	if err := d.file.Ready(tx.Statement.Context); err != nil {
 		return err

@@ -20,22 +20,16 @@ import (
 	"worldevents/models/internal/sqlite"
 )
 
-// Options of a Store.
 type Options struct {
-	// URL is sqlite:PATH or postgres://…. pgx reads the latter with several hosts and all settings.
-	URL string
-	// MaxConns is the size of the PostgreSQL pool, at least 1.
-	MaxConns int
-	// Timeout bounds the database work of one call, including retries and the time in the queue for a
-	// connection.
+	// URL is sqlite:PATH or postgres://…, which pgx reads with several hosts and all settings.
+	URL      string
+	MaxConns int // of the PostgreSQL pool, at least 1
+	// Timeout bounds the database work of one call, including retries and the queue for a connection.
 	Timeout time.Duration
-	// MaxWait bounds how long one call is queued for a connection; zero means a second. It is at most half of
-	// Timeout, so that the other half is left for the work.
+	// MaxWait bounds the queue for a connection; zero means a second. It is at most half of Timeout, so that half is left for the work.
 	MaxWait time.Duration
-	// Now is the clock; nil means time.Now. On PostgreSQL nil has one more meaning: the times in rows come from
-	// the server's clock.
-	Now func() time.Time
-	// Sessions is how long sessions last, and how many a user may have.
+	// Now is the clock; nil means time.Now, and on PostgreSQL also that the times in rows come from the server's clock.
+	Now      func() time.Time
 	Sessions SessionPolicy
 }
 
@@ -49,43 +43,39 @@ type Store struct {
 	writer   pool
 	reader   pool // the connections of writer on PostgreSQL
 	writes   writes
-	// questions shares statements among calls of ChangedSince.
-	questions *batch.Batcher
-	lane      *batch.Lane // of calls that need a locked row; nil on SQLite
-	wal       *sqlite.WAL // nil on PostgreSQL
-	// instances are nil on SQLite.
-	instances  *notify.Instances
-	subscriber atomic.Pointer[func(own bool)]
-	// serverClock means that times in rows come from the database's clock.
-	serverClock bool
+
+	questions   *batch.Batcher    // shares statements among calls of ChangedSince
+	lane        *batch.Lane       // of calls that need a locked row; nil on SQLite
+	wal         *sqlite.WAL       // nil on PostgreSQL
+	instances   *notify.Instances // nil on SQLite
+	subscriber  atomic.Pointer[func(own bool)]
+	serverClock bool // times in rows come from the database's clock
 	schema      storedSchema
 	noteTo      func(text string)
 }
 
 // writes runs writes that may share a transaction; see Store.apply.
 type writes interface {
-	// Apply runs the write of a job. It returns ErrBusy if the write has not begun by giveUp, and ErrTimeout if
-	// it has not ended by the job's deadline.
+	// Apply runs the write of a job. It returns ErrBusy if the write has not begun by giveUp, and ErrTimeout after the job's deadline.
 	Apply(ctx context.Context, j *batch.Job, giveUp time.Time) error
 	Close()
 }
 
-// pool is a connection pool, with what shares its connections and what counts its calls.
+// pool is a connection pool, with the limiter of its connections and the timings of its calls.
 type pool struct {
-	gorm *gorm.DB
-	sql  *sql.DB
-	// limiter shares the connections.
+	gorm    *gorm.DB
+	sql     *sql.DB
 	limiter batch.Limiter
 	timings timings
-	// readsOnly means that calls change nothing, so that one that has lost its connection is repeated. SQLite's lose none.
+	// readsOnly means that calls change nothing, so that one with a lost connection is repeated. SQLite loses none.
 	readsOnly bool
-	// enforceDeadline means that a running statement is cancelled at the call's deadline. The writer of SQLite
-	// has none: a cancelled statement would take back the writes of others with it.
+	// enforceDeadline means that a running statement is cancelled at the call's deadline. SQLite's writer has none: a cancelled statement
+	// would roll back the writes of others.
 	enforceDeadline bool
 }
 
-// Open prepares a Store. It does not connect, so that a database that is away shows only in Migrate and Ready.
-// An error means that the URL can never work.
+// Open prepares a Store without connecting: only Migrate and Ready show that a database is away. An error means that the URL can never
+// work.
 func Open(o Options) (*Store, error) {
 	s := &Store{options: o}
 	s.options.MaxWait = min(cmp.Or(o.MaxWait, time.Second), o.Timeout/2)
@@ -101,15 +91,15 @@ func Open(o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	// One statement at a time: those who ask meanwhile share the next.
+	// One statement at a time: calls that come meanwhile share the next.
 	s.questions = batch.New(questions{s, s.reader.limiter.(batch.Connections)}, true)
 	s.serverClock = o.Now == nil && s.server != nil
 	return s, nil
 }
 
-// newPool puts GORM over a pool whose connections limiter shares. GORM then makes no transaction around a single
-// statement or inside another transaction. It prepares nothing, because its prepared statements break behind
-// PgBouncer. It does not log, because it would print bound values, and tokens are among them.
+// newPool puts GORM over a pool whose connections limiter shares. GORM makes no transaction around a single statement or inside another
+// transaction. It prepares nothing, because that breaks behind PgBouncer, and logs nothing, because it would print bound values, tokens
+// among them.
 func newPool(db *sql.DB, dialector gorm.Dialector, limiter batch.Limiter) (pool, error) {
 	g, err := gorm.Open(dialector, &gorm.Config{
 		SkipDefaultTransaction:   true,
@@ -120,8 +110,7 @@ func newPool(db *sql.DB, dialector gorm.Dialector, limiter batch.Limiter) (pool,
 	return pool{gorm: g, sql: db, limiter: limiter, enforceDeadline: true}, err
 }
 
-// Close closes all connections. Before that it tells other instances of the last writes, for which it takes up
-// to two seconds.
+// Close closes all connections. Before that it notifies other instances of the last writes, for up to two seconds.
 func (s *Store) Close() error {
 	if s.instances != nil {
 		s.instances.Close()
@@ -139,12 +128,11 @@ func (s *Store) Pools() map[string]*sql.DB {
 	return map[string]*sql.DB{s.writer.timings.pool: s.writer.sql, s.reader.timings.pool: s.reader.sql}
 }
 
-// WAL returns the write-ahead log of SQLite, for metrics; nil on PostgreSQL, which empties its own.
+// WAL returns the write-ahead log of SQLite, for metrics; nil on PostgreSQL.
 func (s *Store) WAL() *sqlite.WAL { return s.wal }
 
-// Timings returns the metrics of each pool: how long calls were queued for a connection, how long they took
-// then, how many are queued now, and errors by class. All the time of a call that got no connection counts as
-// queued.
+// Timings returns the metrics of each pool: the times of calls in the queue for a connection and after it, calls that are queued now, and
+// errors by class. All the time of a call that got no connection counts as queued.
 func (s *Store) Timings() []prometheus.Collector {
 	all := s.writer.timings.collectors()
 	if s.reader.sql != s.writer.sql {
@@ -153,35 +141,33 @@ func (s *Store) Timings() []prometheus.Collector {
 	return all
 }
 
-// LogTo sets the log for events that belong to no request: a SQLite file takes no writes, takes them again, or
-// has a log that cannot be emptied.
+// LogTo sets the log for events of no request: a SQLite file takes no writes, takes them again, or has a log that cannot be emptied.
 func (s *Store) LogTo(log *slog.Logger) {
 	if s.file != nil {
 		s.file.LogTo(log)
 	}
 }
 
-// Timeout is what Options said.
+// Timeout returns that of Options.
 func (s *Store) Timeout() time.Duration { return s.options.Timeout }
 
-// MaxWait bounds how long one call is queued for a connection.
+// MaxWait bounds the queue of one call for a connection.
 func (s *Store) MaxWait() time.Duration { return s.options.MaxWait }
 
-// SessionPolicy is what Options said.
+// SessionPolicy returns that of Options.
 func (s *Store) SessionPolicy() SessionPolicy { return s.options.Sessions }
 
-// Ready reports whether the database responds within a second and can be written to. It does not queue behind
-// other calls: a busy pool is no reason to take an instance out of service, and a dead one is. If a write
-// failed because the disk was full or the like, a write that Ready makes has to succeed first.
+// Ready reports whether the database responds within a second and can be written to. It does not queue behind other calls: a busy pool is
+// no reason to take an instance out of service, and a dead one is. After a failed write, as to a full disk, a write of Ready has to succeed
+// first.
 func (s *Store) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(time.Second, s.options.Timeout))
 	defer cancel()
 	return s.database.ready(s.reader.gorm.WithContext(ctx))
 }
 
-// UseCredentials makes new connections use the user and the password of a URL, which must otherwise be that of
-// Options. It closes idle connections at once, and the others when their work is done. It returns ErrFixedURL
-// or ErrCredentials, and then changes nothing. It must not be called concurrently.
+// UseCredentials makes new connections use the user and password of a URL that is otherwise that of Options. It closes idle connections at
+// once, and the others after their work. After ErrFixedURL or ErrCredentials nothing has changed. It must not be called concurrently.
 func (s *Store) UseCredentials(ctx context.Context, text string) (c postgres.Credentials, err error) {
 	if s.server == nil {
 		if text != s.options.URL {
@@ -192,5 +178,5 @@ func (s *Store) UseCredentials(ctx context.Context, text string) (c postgres.Cre
 	return s.server.UseCredentials(ctx, text)
 }
 
-// Readers is how many connections read.
+// Readers is the number of connections that read.
 func (s *Store) Readers() int { return s.reader.sql.Stats().MaxOpenConnections }

@@ -15,13 +15,12 @@ import (
 type timings struct {
 	pool       string // its name
 	wait, work prometheus.Histogram
-	// waiting is how many calls are queued for a connection now.
-	waiting *atomic.Int64
-	errors  *prometheus.CounterVec // by class
+	waiting    *atomic.Int64          // calls that are queued for a connection
+	errors     *prometheus.CounterVec // by class
 }
 
-// errorClasses are the errors that say something about the database, by their names in metrics. An error counts
-// as the first class that it is, so a special one stands before its kind.
+// errorClasses are the errors that concern the database, by their names in metrics. An error counts as the first class that matches, so a
+// special one comes before its kind.
 var errorClasses = []struct {
 	name  string
 	class error
@@ -67,25 +66,20 @@ func (t timings) collectors() []prometheus.Collector {
 	}, func() float64 { return float64(t.waiting.Load()) })}
 }
 
-// observe counts a call that ends now with err. It got its connection at started, or never if that is zero.
-// observe adds the call's time to usage.
+// observe counts a call that ends now with err, and adds its time to usage. It got its connection at started, zero for never.
 func (t timings) observe(begun, started time.Time, err error, usage *Usage) {
 	now := time.Now()
 	wait, work := now.Sub(begun), time.Duration(0)
-	if started.IsZero() || err != nil && (errors.Is(err, ErrBusy) || errors.Is(err, ErrUnreachable)) {
-		t.wait.Observe(wait.Seconds())
-	} else {
+	if !started.IsZero() && !errors.Is(err, ErrBusy) && !errors.Is(err, ErrUnreachable) {
 		wait, work = started.Sub(begun), now.Sub(started)
-		t.wait.Observe(wait.Seconds())
 		t.work.Observe(work.Seconds())
 	}
-	if err != nil {
-		t.countError(err)
-	}
+	t.wait.Observe(wait.Seconds())
+	t.countError(err)
 	usage.Add(Usage{wait, work})
 }
 
-// locked is the class of a write that met a locked row. It is not at its end yet.
+// locked is the class of a write that met a locked row, and goes on.
 const locked = "locked"
 
 // countError counts an error that is of a class.
@@ -98,15 +92,13 @@ func (t timings) countError(err error) {
 	}
 }
 
-// Usage sums the time that calls of a Store took. It is for one goroutine at a time.
+// Usage sums the time of calls. It is for one goroutine at a time.
 type Usage struct {
-	// Wait is how long the calls were queued for a connection, or for their turn to write to SQLite.
-	Wait time.Duration
-	// Work is how long they took after that, with the commit.
-	Work time.Duration
+	Wait time.Duration // in the queue for a connection, or for a turn to write to SQLite
+	Work time.Duration // after that, with the commit
 }
 
-// UsageKey is the key of a context's value, a *Usage, to which all calls of a Store with that context add their time.
+// UsageKey is the context key of a *Usage, to which all calls of a Store with that context add their time.
 type UsageKey struct{}
 
 // UsageOf returns the Usage of a context, nil if it has none.
@@ -115,7 +107,7 @@ func UsageOf(ctx context.Context) *Usage {
 	return u
 }
 
-// Add adds the time of other calls. On a nil Usage it does nothing.
+// Add adds the time of other calls. It does nothing on nil.
 func (u *Usage) Add(other Usage) {
 	if u != nil {
 		u.Wait += other.Wait

@@ -20,17 +20,14 @@ type User struct {
 	ID        ID        `gorm:"not null;unique"`
 	Username  string    `gorm:"not null;unique"`
 	CreatedAt time.Time `gorm:"not null"`
-	// Issuer and Subject say who the user is at an identity provider (OpenID Connect Core 1.0 section 2). Both
-	// are nil for a user who has never signed in there.
+	// Issuer and Subject identify the user at an identity provider (OpenID Connect Core 1.0 section 2); nil without a sign-in there.
 	Issuer, Subject *string
-	// Folded and Skeleton are names.Fold and names.Skeleton of the username. They are unique among the users of
-	// identity providers.
+	// Folded and Skeleton are those of package names for the username, and unique among the users of identity providers.
 	Folded, Skeleton *string
-	// BlockedAt is when the operator blocked the user; nil means that the user may sign in.
-	BlockedAt *time.Time
+	BlockedAt        *time.Time // nil means that the user may sign in
 }
 
-// Identity is what a session knows of its user.
+// Identity is a session's knowledge of its user.
 type Identity struct {
 	ID       ID
 	Username string
@@ -49,13 +46,12 @@ func (s *Store) AddUser(ctx context.Context, username string) (Identity, error) 
 	return Identity{user.ID, username}, wrap(err, "add user")
 }
 
-// isUsernameTaken reports whether an error is that of the unique key of usernames, which each database calls in its own way.
+// isUsernameTaken reports whether an error is that of the unique key of usernames, which each database names differently.
 func isUsernameTaken(err error) bool {
 	return errors.Is(dberr.Classify(err), dberr.ErrDuplicate) && (strings.Contains(err.Error(), `"users_username_key"`) || strings.HasSuffix(err.Error(), "users.username (2067)"))
 }
 
-// Who names a user by ID, or by Username if ID is zero. A call with an ID finds the user even if they are
-// renamed at that moment.
+// Who names a user by ID, or by Username if ID is zero. A call with an ID finds the user even during a renaming.
 type Who struct {
 	ID       ID
 	Username string
@@ -69,7 +65,7 @@ func (w Who) id() string {
 	return idOf(w.ID)
 }
 
-// in is a query for that user.
+// in is the query for that user.
 func (w Who) in(tx *gorm.DB) *gorm.DB {
 	if w.ID.IsZero() {
 		return tx.Where("username = ?", w.Username)
@@ -80,17 +76,14 @@ func (w Who) in(tx *gorm.DB) *gorm.DB {
 // FindUser returns a user, or ErrNoUser.
 func (s *Store) FindUser(ctx context.Context, who Who) (Identity, error) {
 	var user User
-	err := s.read(ctx, func(tx *gorm.DB) error {
-		user = User{} // or GORM would look for the one of an earlier try
-		return who.in(tx).Take(&user).Error
+	err := s.read(ctx, func(tx *gorm.DB) (err error) {
+		user, err = readUser(who.in(tx))
+		return err
 	})
-	if errors.Is(err, gorm.ErrRecordNotFound) {
-		err = ErrNoUser
-	}
 	return Identity{user.ID, user.Username}, wrap(err, "find user")
 }
 
-// newUser is a user that is not stored yet.
+// newUser is a user who is not stored yet.
 func (s *Store) newUser(username string) User {
 	folded, skeleton := names.Fold(username), names.Skeleton(username)
 	return User{
@@ -99,8 +92,8 @@ func (s *Store) newUser(username string) User {
 	}
 }
 
-// SignIn begins a session of a user. With create and a username it makes a user who does not exist; otherwise
-// it returns ErrNoUser. It returns ErrUsername for an impossible name, and ErrBlocked.
+// SignIn begins a session of a user. With create and a username it makes a user who does not exist; otherwise it returns ErrNoUser. It
+// returns ErrUsername for an impossible name, and ErrBlocked.
 func (s *Store) SignIn(ctx context.Context, who Who, create bool, in SignIn) (Grant, error) {
 	if who.ID.IsZero() && !names.Valid(who.Username) {
 		return Grant{}, fmt.Errorf("sign in: %w", ErrUsername)
@@ -125,19 +118,17 @@ func (s *Store) SignIn(ctx context.Context, who Who, create bool, in SignIn) (Gr
 	return grant, wrap(err, "sign in")
 }
 
-// errNotAdded is returned where addMissing met another unique key than it looked for.
+// errNotAdded is returned if addMissing met another unique key than expected.
 var errNotAdded = errors.New("a number or an id of the new user is taken: worldevents check says more")
 
-// addMissing stores a user, unless the name or the identity is taken. If another sign-in takes it at the same
-// moment, the unique key makes this one wait for the end of the other.
+// addMissing stores a user, unless the name or the identity is taken. The unique key makes it wait for another sign-in that takes it now.
 func addMissing(tx *gorm.DB, user User) error {
 	return tx.Clauses(clause.OnConflict{DoNothing: true}).Create(&user).Error
 }
 
-// lockUser reads the user that query selects, and locks the row until the end of the transaction. Sign-ins of
-// one user come one after the other by that: they never leave more sessions than a user may have, and none
-// begins while the user is being blocked. The lock is NO KEY UPDATE, for which joins need not wait: a foreign
-// key takes only KEY SHARE. It returns ErrNoUser.
+// lockUser reads the user of a query, and locks the row until the end of the transaction. So sign-ins of one user follow each other: they
+// never leave more sessions than a user may have, and none begins while the user is being blocked. The lock is NO KEY UPDATE, which joins
+// need not wait for: a foreign key takes only KEY SHARE. It returns ErrNoUser.
 func lockUser(query *gorm.DB) (User, error) {
 	return readUser(query.Clauses(clause.Locking{Strength: "NO KEY UPDATE"}))
 }
