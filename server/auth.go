@@ -12,7 +12,7 @@ import (
 	"worldevents/server/internal/session"
 )
 
-// Session is a user who is signed in, with both tokens.
+// Session is a signed-in user with both tokens.
 type Session = session.Session
 
 // GetSession reports whether the browser is signed in, and refreshes a session whose JWT has merely expired.

@@ -127,12 +127,6 @@ func problemOf(err error) *problem {
 	return errInternal
 }
 
-// tellProblem returns the kind of err and its message for people, for the pages.
-func tellProblem(err error) (observe.Kind, string) {
-	p := problemOf(err)
-	return p.kind(), p.message
-}
-
 // writeError writes the response for err. It is Echo's HTTPErrorHandler, so every failure ends here.
 func (s *Server) writeError(err error, c echo.Context) {
 	req := requestFrom(c.Request().Context())

@@ -18,7 +18,7 @@ type Options struct {
 	// Log gets a line for each event and error, AccessLog for each request, and Audit for each change that a user makes on a page; nil
 	// means Log. None contains secrets.
 	Log, AccessLog, Audit *slog.Logger
-	// LogEvery makes one of so many requests without an error leave a line in AccessLog; 1 means all, and 0 none. Errors always do.
+	// LogEvery is the number of requests without an error for each line in AccessLog; 0 means no lines. Errors are always logged.
 	LogEvery int64
 	// LogLinesDropped returns the number of dropped log lines, for metrics; nil means none.
 	LogLinesDropped func() int64

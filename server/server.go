@@ -87,9 +87,13 @@ func New(o Options) (*Server, error) {
 	s.pages = pages.New(ofPages)
 	requests := newRates[string](o.RateLimit, int(math.Ceil(o.RateLimit)))
 	s.signIn = signin.New(signin.Options{
-		Store: o.Store, Sessions: s.sessions, Pages: s.pages, Observer: s.observer, Problem: tellProblem, Log: o.Log, Provider: s.provider,
+		Store: o.Store, Sessions: s.sessions, Pages: s.pages, Observer: s.observer, Log: o.Log, Provider: s.provider,
 		BaseURL: o.BaseURL, Development: o.Development, ReturnOrigins: o.ReturnOrigins,
 		MaySend: requests.mayCheck, CountWrong: requests.check,
+		Problem: func(err error) (observe.Kind, string) {
+			p := problemOf(err)
+			return p.kind(), p.message
+		},
 	})
 	writes := newRates[models.ID](o.WriteRate, writeBurst(o.WriteRate))
 	if o.EventsPage {

@@ -4,7 +4,7 @@
 // The store decides who may see a list, with each reading or right before it. Package livelist waits for changes. No connection to the
 // database is kept while a client reads.
 //
-// A request that comes while its list is being read waits for the next reading. So a reading begins after all who share it asked: everybody
+// A request that comes while its list is being read waits for the next reading. So a reading begins after all its requests came: everybody
 // reads all acknowledged writes, on any number of instances. A list is cached with its Moment. For the next request one statement, which
 // also begins after the request, checks whether the world has changed and whether the caller may see it.
 //

@@ -29,7 +29,7 @@ type Watch struct {
 	query  eventlist.Query
 	caller eventlist.Caller
 	until  time.Time
-	turn   atomic.Bool // is held
+	turn   atomic.Bool
 
 	// NewsWait is the wait for news, and QueueWait that for turns. Both are known after Write.
 	NewsWait, QueueWait time.Duration
@@ -112,7 +112,7 @@ func (p *Watch) run(w http.ResponseWriter, v *watcher) error {
 			}
 			counts.count(why)
 			control.SetWriteDeadline(time.Now().Add(answerTimeout))
-			unchanged.Write(w, true) // also to a client that has closed its side alone, which nobody can tell from one that is gone
+			unchanged.Write(w, true) // also to a client that has only closed its side: it looks like one that is gone
 			return nil
 		}
 		if why != "" {

@@ -90,7 +90,7 @@ func (p *Provider) requestTokens(ctx context.Context, m *metadata, f Flow, code 
 func (m *metadata) checkCallback(callback url.Values, issuer string, again bool) error {
 	iss, code := callback.Get("iss"), callback.Get("error")
 	switch {
-	// Sending this provider another's code with our secret is the mix-up attack (RFC 9207 section 2.4).
+	// To send this provider the code of another with our secret is the mix-up attack (RFC 9207 section 2.4).
 	case iss != "" && iss != issuer:
 		return wrapErr("authorization", errors.New("the iss of the callback is another issuer"))
 	case code == "access_denied": // RFC 6749 section 4.1.2.1

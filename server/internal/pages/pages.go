@@ -54,7 +54,7 @@ type Options struct {
 	Development   bool
 	EventsPage    bool
 	Provider      string           // the host of the identity provider, or ""
-	Sessions      *session.Manager // knows who is signed in
+	Sessions      *session.Manager // verifies the JWT
 	Now           func() time.Time
 }
 
@@ -75,7 +75,7 @@ type Page struct {
 	Current *Session // session of the browser
 	Others  []Session
 
-	Events *Events // of the user who is signed in
+	Events *Events // of the user
 }
 
 // Session is a session for its user. Network is in words, or "". The id opens nothing.

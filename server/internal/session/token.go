@@ -35,7 +35,7 @@ func (m *Manager) Issue(grant models.Grant, refreshToken RefreshToken) Session {
 }
 
 func (k key) sign(c claims) string {
-	payload, err := json.Marshal(c, jsontext.AllowInvalidUTF8(true)) // a database may hold anything
+	payload, err := json.Marshal(c, jsontext.AllowInvalidUTF8(true)) // a database may contain anything
 	if err != nil {                                                  // cannot be: strings and whole numbers
 		panic(err)
 	}

@@ -15,7 +15,8 @@ func isTopLevel(r *http.Request) bool {
 	return (dest == "" || dest == "document" || isPassedOn) && r.Header.Get("Sec-Purpose") == ""
 }
 
-// isNavigation reports whether a browser will show the response, and not a script. Old browsers and service workers tell by Accept only.
+// isNavigation reports whether a browser will show the response, and not a script. Accept decides in
+// browsers without Fetch Metadata, and behind a service worker.
 func isNavigation(r *http.Request) bool {
 	if mode := r.Header.Get("Sec-Fetch-Mode"); mode != "" && mode != "same-origin" {
 		return mode == "navigate"
