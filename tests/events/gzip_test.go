@@ -40,34 +40,18 @@ func TestListEventsGzip(t *testing.T) {
 		for _, query := range []string{"", "?limit=20"} {
 			whole := alice.Get(servicetest.Plaza+query, plainly)
 			tag, link := whole.Header.Get("ETag"), whole.Header.Get("Link")
-			for _, test := range []struct {
-				lines []string
-				want  bool
-			}{
-				{[]string{"gzip"}, true},
-				{[]string{"gzip, deflate, br, zstd"}, true},
-				{[]string{"br;q=1.0", "X-GZIP ; q=0.5"}, true},
-				{[]string{"*"}, true},
-				{[]string{"gzip", "identity;q=0"}, true},
-				{[]string{""}, false},
-				{[]string{"identity"}, false},
-				{[]string{"br"}, false},
-				{[]string{"gzip;q=0"}, false},
-				{[]string{"*", "gzip;q=0"}, false},
-				{[]string{"gzip;q=0.4, identity;q=0.5"}, false},
-				{[]string{"identity;q=0"}, false}, // gzip is not accepted either, and an error would help nobody
-				{[]string{"gzip;q=yes"}, false},
-				{[]string{"\xff;;q=,", "notgzip"}, false},
-			} {
-				res := alice.Get(servicetest.Plaza+query, servicetest.Accepting(test.lines...)).HasHeader("ETag", tag).HasHeader("Link", link)
-				if test.want {
+			wanted := [][]string{{"gzip"}, {"gzip, deflate, br, zstd"}, {"br;q=1.0", "X-GZIP ; q=0.5"}, {"*"}, {"gzip", "identity;q=0"}}
+			for i, lines := range append(wanted, []string{""}, []string{"identity"}, []string{"br"}, []string{"gzip;q=0"}, []string{"*", "gzip;q=0"}, []string{"gzip;q=0.4, identity;q=0.5"},
+				[]string{"gzip;q=yes"}, []string{"\xff;;q=,", "notgzip"}, []string{"identity;q=0"}) { // neither is accepted, and an error would help nobody
+				res := alice.Get(servicetest.Plaza+query, servicetest.Accepting(lines...)).HasHeader("ETag", tag).HasHeader("Link", link)
+				if i < len(wanted) {
 					isGzip(t, res, whole.Body)
 				} else {
 					res.Is(200, whole.Body).HasHeader("Content-Encoding", "").HasHeader("Vary", "Cookie, Origin, Accept-Encoding")
 				}
 				// Either form is what the client has already.
 				for range often {
-					alice.Get(servicetest.Plaza+query, servicetest.Accepting(test.lines...), servicetest.IfNoneMatch(tag)).Is(304, "").HasHeader("ETag", tag).
+					alice.Get(servicetest.Plaza+query, servicetest.Accepting(lines...), servicetest.IfNoneMatch(tag)).Is(304, "").HasHeader("ETag", tag).
 						HasHeader("Content-Encoding", "").HasHeader("Content-Length", "").HasHeader("Vary", "Cookie, Origin, Accept-Encoding")
 				}
 			}
