@@ -10,7 +10,7 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// messages are what a client is told of a field, whatever is wrong with it.
+// messages say what each field must be, whatever is wrong with it.
 var messages = map[string]string{
 	"body":        "must be a JSON object",
 	"name":        "must be 1 to 200 characters, not only white space, without control characters",

@@ -2,7 +2,7 @@ package servicetest
 
 import "time"
 
-// kinds are what browsers send that have, had, or pretend to have the session of c: the cookies token and refreshToken.
+// kinds lists the cookies token and refreshToken that a browser may send: those of c's session, former ones, and forged ones.
 var kinds = map[string]func(c *Client, claims Claims) (token, refreshToken string){
 	"both cookies":      func(c *Client, _ Claims) (string, string) { return c.Cookie("token"), c.Cookie("refreshToken") },
 	"the refresh token": func(c *Client, _ Claims) (string, string) { return "", c.Cookie("refreshToken") },
@@ -52,7 +52,7 @@ func (c *Client) spend() string {
 	return spent
 }
 
-// Kind is what a browser without cookies sends in place of c's, by its name in kinds. Some of them spend or end c's session.
+// Kind sends cookies of a kind in place of c's. Some kinds spend or end c's session.
 func (c *Client) Kind(name string) RequestOption {
 	_, claims := DecodeJWT(c.s.tb, c.Cookie("token"))
 	token, refreshToken := kinds[name](c, claims)

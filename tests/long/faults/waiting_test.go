@@ -74,8 +74,8 @@ func gauge(t *testing.T, p *servicetest.Process, name string) (sum float64) {
 	return sum
 }
 
-// Many who wait take little, and give all of it back: no more than 8 KB of stack and the 2 KB of who reads beside, whatever it took to
-// verify a JWT that nobody has sent before, or to write the news.
+// A thousand waiting clients take little and give all of it back: each has 8 KB of stack and 2 KB for its reader, whatever it took to
+// verify a new JWT or to write the news.
 func TestManyWait(t *testing.T) {
 	t.Parallel()
 	const waiters = 1000

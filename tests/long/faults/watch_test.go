@@ -59,7 +59,7 @@ func (w *watcher) has(body string) bool {
 	return w.body == body
 }
 
-// How much a history of watchers does.
+// The size of a history.
 const watchers, worlds, writes, cuts = 40, 8, 150, 4
 
 // audience is watchers of worlds, and writers, on two instances.
