@@ -97,9 +97,8 @@ test-oidc: build ## Test signing in through a certified OpenID provider in Chrom
 mutants: ## Break the code in small ways, and see tests turn red (minutes; MUTANTS='-n 5' tries five, MUTANTS='-run NAME' some)
 	go run ./tests/mutants $(MUTANTS)
 
-bench: ## Measure the service beside a reference and draw the plots (needs PostgreSQL's binaries; minutes)
-	go run ./tests/bench -o tests/bench/results.json
-	go -C tests/bench/plot run . ../results.json ..
+bench: ## Measure the service beside a reference (needs PostgreSQL's binaries; minutes)
+	go run ./tests/bench
 
 check: ## Check format, vet, known vulnerabilities, modules, generated code, and the contract against the released one
 	@.ci/check

@@ -2,242 +2,110 @@ package main
 
 import (
 	"bufio"
-	"bytes"
-	"errors"
-	"fmt"
 	"io"
 	"net"
-	"strconv"
+	"net/http"
+	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
 
-// response is what the load generator keeps of one.
-type response struct {
-	status       int
-	size         int64         // of the body
-	firstByte    time.Duration // of the body, since the request was sent
-	etag         string
-	refreshToken string
-}
-
-// requests makes the requests of one connection: the bytes of the next one, given the response to the one before, or
-// nothing when there are no more. The response is zero at first, and always at the same place.
-type requests func(buf []byte, last *response) []byte
-
-var errNoMore = errors.New("no more requests to make")
-
-// client is one keep-alive connection. It parses no more than it must, so that two cores are left to what is measured.
+// client is one keep-alive connection, and what its next request depends on.
 type client struct {
-	conn  net.Conn
-	r     *bufio.Reader
-	begin time.Time
+	n    int // which one of its server
+	conn net.Conn
+	r    *bufio.Reader
+	buf  []byte // of the request
+	// The last response, and what the last ones that had one said.
+	head                      http.Header
+	size                      int64
+	etag, token, refreshToken string
 }
 
-func dial(addr string) (*client, error) {
-	conn, err := net.Dial("tcp", addr)
-	if err != nil {
-		return nil, err
+func (c *client) dial(addr string, buffer int) {
+	if c.conn != nil {
+		c.conn.Close()
 	}
-	return &client{conn: conn, r: bufio.NewReaderSize(conn, 64<<10)}, nil
+	c.conn = must(net.Dial("tcp", addr))
+	c.r = bufio.NewReaderSize(c.conn, buffer)
 }
 
-// newSmallReader is for one of thousands of connections.
-func newSmallReader(conn net.Conn) *bufio.Reader { return bufio.NewReaderSize(conn, 1<<10) }
+// do sends a request and reads the response.
+func (c *client) do(request []byte, body io.Writer) {
+	must(c.conn.Write(request))
+	c.read(body)
+}
 
-// do sends a request and reads the response. Its body goes to body, or nowhere when that is nil.
-func (c *client) do(request []byte, res *response, body io.Writer) error {
-	c.begin = time.Now()
-	if _, err := c.conn.Write(request); err != nil {
-		return err
+// read reads the response to the request that was sent last.
+func (c *client) read(body io.Writer) {
+	res := must(http.ReadResponse(c.r, nil))
+	if res.StatusCode != http.StatusOK && res.StatusCode != http.StatusNotModified {
+		run.Fatalf("%.60q: %s", c.buf, res.Status)
 	}
-	return c.read(res, body)
-}
-
-// read reads the response to a request that was sent at begin.
-func (c *client) read(res *response, body io.Writer) error {
-	*res = response{etag: res.etag, refreshToken: res.refreshToken}
-	length, chunked := int64(0), false
-	for first := true; ; first = false {
-		line, err := c.r.ReadSlice('\n')
-		if err != nil {
-			return err
+	c.head = res.Header
+	if etag := res.Header.Get("Etag"); etag != "" {
+		c.etag = etag
+	}
+	for _, cookie := range res.Cookies() {
+		switch cookie.Name {
+		case "token":
+			c.token = cookie.Value
+		case "refreshToken":
+			c.refreshToken = cookie.Value
 		}
-		line = bytes.TrimRight(line, "\r\n")
-		if first {
-			if len(line) < 12 {
-				return fmt.Errorf("status line %q", line)
+	}
+	c.size = must(io.Copy(body, res.Body))
+}
+
+// sends has each connection to the server repeat a call.
+func (s *server) sends(call call) func(n int) (do func()) {
+	return func(n int) func() {
+		c := &s.clients[n]
+		c.n = n
+		c.dial(s.addr, 64<<10)
+		return func() {
+			request := call(s, c)
+			if request == nil {
+				runtime.Goexit() // without a rate
 			}
-			res.status = int(line[9]-'0')*100 + int(line[10]-'0')*10 + int(line[11]-'0')
-			continue
-		}
-		if len(line) == 0 {
-			break
-		}
-		switch name, value, _ := bytes.Cut(line, []byte(": ")); string(name) {
-		case "Content-Length":
-			length, _ = strconv.ParseInt(string(value), 10, 64)
-		case "Transfer-Encoding":
-			chunked = true
-		case "Etag":
-			res.etag = string(value)
-		case "Set-Cookie":
-			if value, ok := bytes.CutPrefix(value, []byte("refreshToken=")); ok {
-				value, _, _ = bytes.Cut(value, []byte(";"))
-				res.refreshToken = string(value)
-			}
-		}
-	}
-	if !chunked {
-		return c.take(res, length, body)
-	}
-	for {
-		line, err := c.r.ReadSlice('\n')
-		if err != nil {
-			return err
-		}
-		n, err := strconv.ParseInt(string(bytes.TrimSpace(line)), 16, 64)
-		if err != nil {
-			return err
-		}
-		if err := c.take(res, n, body); err != nil {
-			return err
-		}
-		if _, err := c.r.Discard(2); err != nil || n == 0 {
-			return err
+			c.do(request, io.Discard)
 		}
 	}
 }
 
-func (c *client) take(res *response, n int64, body io.Writer) error {
-	if n == 0 {
-		return nil
+// load has connections repeat for a round what each does. It returns how much all did, and how much a second, 0 if there was not enough
+// to do.
+func load(conns int, round time.Duration, of func(n int) (do func())) (rate float64, done int) {
+	rates, all := make([]float64, conns), make([]int, conns)
+	each(conns, func(n int) { rates[n], all[n] = repeat(round, of(n)) })
+	for n := range conns {
+		rate, done = rate+rates[n], done+all[n]
 	}
-	if res.size == 0 {
-		if _, err := c.r.Peek(1); err != nil {
-			return err
-		}
-		res.firstByte = time.Since(c.begin)
+	if slices.Contains(rates, 0) {
+		rate = 0
 	}
-	res.size += n
-	if body != nil {
-		_, err := io.CopyN(body, c.r, n)
-		return err
-	}
-	_, err := c.r.Discard(int(n))
-	return err
+	return rate, done
 }
 
-// fetch sends one request and returns the response with its body.
-func fetch(addr string, request []byte) (response, []byte, error) {
-	var res response
-	c, err := dial(addr)
-	if err != nil {
-		return res, nil, err
+// repeat measures from the first end of a do after a warm-up to the first after the round, so that one that the end would cut off
+// does not matter.
+func repeat(round time.Duration, do func()) (rate float64, done int) {
+	for begin := time.Now(); done == 0 || time.Since(begin) < round/5; done++ {
+		do()
 	}
-	defer c.conn.Close()
-	var body bytes.Buffer
-	err = c.do(request, &res, &body)
-	return res, body.Bytes(), err
-}
-
-// discard is fetch without keeping the body.
-func discard(addr string, request []byte) (res response, err error) {
-	c, err := dial(addr)
-	if err != nil {
-		return res, err
+	warm, begin := done, time.Now()
+	for ; done == warm || time.Since(begin) < round; done++ {
+		do()
 	}
-	defer c.conn.Close()
-	return res, c.do(request, &res, nil)
+	return float64(done-warm) / time.Since(begin).Seconds(), done
 }
 
-// load keeps connections busy for a round and returns the rate of requests a second and the number of all of them.
-func load(addr string, conns int, warmup, round time.Duration, of func(connection int) requests) (rate float64, n int, err error) {
-	return together(conns, func(connection int) (float64, int, error) {
-		s, err := newSession(addr, of(connection))
-		if err != nil {
-			return 0, 0, err
-		}
-		defer s.conn.Close()
-		return paced(warmup, round, s.do)
-	})
-}
-
-// times sends n requests.
-func times(addr string, conns, n int, of func(connection int) requests) error {
-	_, _, err := together(conns, func(connection int) (float64, int, error) {
-		s, err := newSession(addr, of(connection))
-		if err != nil {
-			return 0, 0, err
-		}
-		defer s.conn.Close()
-		for range n / conns {
-			if err := s.do(); err != nil {
-				return 0, 0, err
-			}
-		}
-		return 0, 0, nil
-	})
-	return err
-}
-
-// session is one connection and its requests.
-type session struct {
-	*client
-	next requests
-	last response
-	buf  []byte
-}
-
-func newSession(addr string, next requests) (*session, error) {
-	c, err := dial(addr)
-	return &session{client: c, next: next}, err
-}
-
-func (s *session) do() error {
-	if s.buf = s.next(s.buf[:0], &s.last); len(s.buf) == 0 {
-		return errNoMore
+// each calls do with 0 to n-1, all at once.
+func each(n int, do func(i int)) {
+	var all sync.WaitGroup
+	for i := range n {
+		all.Go(func() { do(i) })
 	}
-	if err := s.client.do(s.buf, &s.last, nil); err != nil {
-		return err
-	}
-	if s.last.status != 200 && s.last.status != 304 {
-		line, _, _ := bytes.Cut(s.buf, []byte("\r\n"))
-		return fmt.Errorf("%s: status %d", line, s.last.status)
-	}
-	return nil
-}
-
-// together adds up what connections do at the same time.
-func together(conns int, do func(connection int) (rate float64, n int, err error)) (rate float64, n int, err error) {
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	for i := range conns {
-		wg.Go(func() {
-			r, m, fault := do(i)
-			mu.Lock()
-			defer mu.Unlock()
-			rate, n, err = rate+r, n+m, errors.Join(err, fault)
-		})
-	}
-	wg.Wait()
-	return rate, n, err
-}
-
-// paced repeats do for a round, after a warm-up. The rate is by the time from the first to the last end of a do, so
-// that one cut off by the end of the round does not matter.
-func paced(warmup, round time.Duration, do func() error) (rate float64, n int, err error) {
-	begin, warm := time.Now(), 0
-	for ; ; n++ {
-		passed := time.Since(begin)
-		if warm == 0 && n > 0 && passed >= warmup {
-			begin, warm, passed = time.Now(), n, 0
-		}
-		if warm > 0 && n > warm && passed >= round {
-			return float64(n-warm) / passed.Seconds(), n, nil
-		}
-		if err := do(); err != nil {
-			return 0, n, err
-		}
-	}
+	all.Wait()
 }
