@@ -30,9 +30,12 @@ func (a Copy) Run() error {
 	if err != nil {
 		return err
 	}
+	var made string // the folder, if it is new
 	if isFolder {
 		folder = filepath.Clean(folder + "/")
-		if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+		if err := os.Mkdir(folder, 0o700); err == nil {
+			made = folder
+		} else if !errors.Is(err, os.ErrExist) {
 			return fmt.Errorf("copy: %w", err)
 		}
 		a.To = "sqlite:" + filepath.Join(folder, time.Now().UTC().Format(backupName))
@@ -54,6 +57,7 @@ func (a Copy) Run() error {
 	}
 	err = copydb.Copy(ctx, copydb.Options{From: c.DatabaseURL, To: a.To, Timeout: c.DBTimeout, Note: note, Progress: progress(), Done: done, Hold: a.Hold})
 	if err != nil {
+		os.Remove(made) // if nothing is in it
 		return fmt.Errorf("copy: %w", err)
 	}
 	return errors.Join(failed, undeleted)

@@ -581,6 +581,12 @@ func TestCopyIntoFolder(t *testing.T) {
 			if _, stderr, status := empty.Run("copy", "--to", filepath.Join(p.Dir, "backups/")+"/", "--keep", "1"); status != 1 || !slices.Equal(names(), before) {
 				t.Errorf("a copy that fails: %d %s %q", status, stderr, names())
 			}
+			if _, _, status := empty.Run("copy", "--to", filepath.Join(p.Dir, "new")+"/"); status != 1 {
+				t.Errorf("a copy into a new folder that fails: %d", status)
+			}
+			if _, err := os.Stat(filepath.Join(p.Dir, "new")); err == nil {
+				t.Error("a copy that failed has left the folder that it made")
+			}
 
 			keep := func(n string) (stdout, stderr string, status int) {
 				t.Helper()
