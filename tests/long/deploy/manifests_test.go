@@ -30,7 +30,7 @@ type probe struct {
 // container is what tests/long/deploy/manifests prints of one.
 type container struct {
 	File, Name, Image, Dir string
-	Args                   []string
+	Args, Ports, Profiles  []string
 	Env, Mounts            map[string]string
 	ReadOnly, Suspended    bool
 	User                   int64
@@ -38,12 +38,21 @@ type container struct {
 	Probes                 map[string]probe
 }
 
-// manifests reads deploy/compose.yaml and deploy/kubernetes as Compose and Kubernetes do.
-func manifests(t *testing.T) (all []container) {
+// manifests reads deploy/compose.yaml and deploy/kubernetes, but for the container of the database.
+func manifests(t *testing.T) []container {
 	t.Helper()
-	command := exec.Command("go", "run", ".", projectPath(t, "deploy/compose.yaml"))
 	files, _ := filepath.Glob(projectPath(t, "deploy/kubernetes/*"))
-	command.Args = append(command.Args, files...)
+	all := readManifests(t, append(files, projectPath(t, "deploy/compose.yaml"))...)
+	if len(all) < 8 {
+		t.Fatalf("%+v", all)
+	}
+	return slices.DeleteFunc(all, func(c container) bool { return c.Image == "postgres:18" })
+}
+
+// readManifests reads files as Compose and Kubernetes do.
+func readManifests(t *testing.T, files ...string) (all []container) {
+	t.Helper()
+	command := exec.Command("go", append([]string{"run", "."}, files...)...)
 	command.Dir = projectPath(t, "tests/long/deploy/manifests")
 	var stderr strings.Builder
 	command.Stderr = &stderr
@@ -51,10 +60,10 @@ func manifests(t *testing.T) (all []container) {
 	if err == nil {
 		err = json.Unmarshal(out, &all)
 	}
-	if err != nil || len(all) < 8 {
+	if err != nil {
 		t.Fatalf("%v %s: %s", err, stderr.String(), out)
 	}
-	return slices.DeleteFunc(all, func(c container) bool { return c.Image == "postgres:18" })
+	return all
 }
 
 // Compose and Kubernetes understand every line. All that is set is a setting of this version's image, which has as little as it needs.
@@ -93,6 +102,36 @@ func TestManifests(t *testing.T) {
 			if c.Probes[name] != want {
 				t.Errorf("%s: the probe of %s is %+v", of, name, c.Probes[name])
 			}
+		}
+	}
+}
+
+// Compose runs PostgreSQL for its profile alone, and one line more puts it behind a proxy.
+func TestComposeFile(t *testing.T) {
+	t.Parallel()
+	text := servicetest.Shipped(t, "deploy/compose.yaml")
+	proxied := filepath.Join(t.TempDir(), "compose.yaml")
+	write(t, proxied, strings.Replace(text, "\n#x-", "\nx-", 1))
+	if lines := regexp.MustCompile(`(?m)^\s*#\S.*`).FindAllString(text, -1); len(lines) != 1 {
+		t.Errorf("commented out are %q", lines)
+	}
+	for file, want := range map[string]struct{ ports, listens, tls string }{
+		projectPath(t, "deploy/compose.yaml"): {"80:8080 443:8443", ":8080 :8443", "acme"},
+		proxied:                               {"127.0.0.1:8080:8443", " :8443", ""},
+	} {
+		byName := make(map[string]container)
+		for _, c := range readManifests(t, file) {
+			byName[c.Name] = c
+			if c.Name != "postgres" && (c.Env["HTTP_ADDR"]+" "+c.Env["LISTEN_ADDR"] != want.listens || c.Env["TLS"] != want.tls) {
+				t.Errorf("%+v", c)
+			}
+		}
+		service, postgres, backup := byName["worldevents"], byName["postgres"], byName["backup"]
+		if got := strings.Join(service.Ports, " "); got != want.ports || len(postgres.Ports)+len(backup.Ports) > 0 {
+			t.Errorf("ports %s of %+v", got, byName)
+		}
+		if !slices.Equal(service.Profiles, []string{"postgres", "sqlite"}) || !slices.Equal(postgres.Profiles, []string{"postgres"}) || !slices.Equal(backup.Profiles, []string{"backup"}) {
+			t.Errorf("profiles of %+v", byName)
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"log"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/compose-spec/compose-go/v2/loader"
@@ -28,7 +29,7 @@ import (
 // container is what a file has run. Mounts has folders of the container, by what is mounted there.
 type container struct {
 	File, Name, Image, Dir string
-	Args                   []string
+	Args, Ports, Profiles  []string
 	Env, Mounts            map[string]string
 	ReadOnly               bool
 	User                   int64
@@ -66,7 +67,7 @@ func compose(path string) (all []container, err error) {
 		return nil, err
 	}
 	for _, s := range project.Services {
-		c := container{File: filepath.Base(path), Name: s.Name, Image: s.Image, Dir: s.WorkingDir, Args: s.Command, ReadOnly: s.ReadOnly,
+		c := container{File: filepath.Base(path), Name: s.Name, Image: s.Image, Dir: s.WorkingDir, Args: s.Command, Profiles: s.Profiles, ReadOnly: s.ReadOnly,
 			Env: make(map[string]string), Mounts: make(map[string]string)}
 		for name, value := range s.Environment {
 			if value == nil {
@@ -76,6 +77,9 @@ func compose(path string) (all []container, err error) {
 		}
 		for _, v := range s.Volumes {
 			c.Mounts[v.Target] = v.Source
+		}
+		for _, p := range s.Ports {
+			c.Ports = append(c.Ports, strings.TrimPrefix(fmt.Sprintf("%s:%s:%d", p.HostIP, p.Published, p.Target), ":"))
 		}
 		if s.StopGracePeriod != nil {
 			c.Grace = time.Duration(*s.StopGracePeriod)
