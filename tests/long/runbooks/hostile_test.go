@@ -26,7 +26,7 @@ const moment = "20300101000000"
 
 // played are commands that a runbook must not really run. What they say lets it go on to its last step.
 var played = map[string]string{
-	"curl": "", "docker": "", "createdb": "", "pg_dump": "", "pg_restore": "", "pg_upgradecluster": "", "sleep": "",
+	"curl": "", "docker": "", "createdb": "", "pg_dump": "", "pg_restore": "", "pg_upgradecluster": "", "sleep": "", "journalctl": "",
 	"date":      "case $* in *T%H%M%SZ) echo 20300101T000000Z ;; *) echo " + moment + " ;; esac\n",
 	"systemctl": "[ \"$1\" != show ] || cat \"$WORLD/pid\"\n",
 	"psql":      "cat >/dev/null\ncase $* in *wal_level*) echo logical ;; *srsubstate* | *flush_lsn*) echo t ;; *) echo 0 ;; esac\n",
@@ -62,7 +62,6 @@ func newHostile(t *testing.T) *hostile {
 	for _, name := range real {
 		servicetest.NoError(t, os.Symlink(servicetest.Tool(t, name), filepath.Join(h.bin, name)))
 	}
-	servicetest.WriteSecret(t, filepath.Join(world, "journal"), "{}\n")
 	h.env = []string{"PATH=" + h.bin, "WORLD=" + world, "STEPPED=" + h.bin, fmt.Sprint("SERVICE=", serviceID), "AS_SERVICE=" + asService(false),
 		"AS_CAPABLE=" + asService(true), "NEW=postgres://127.0.0.1:1", "RENEWED_LINEAGE=" + world}
 	for _, name := range []string{"privkey.pem", "fullchain.pem"} {

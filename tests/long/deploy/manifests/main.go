@@ -26,16 +26,16 @@ import (
 	sigs "sigs.k8s.io/yaml"
 )
 
-// container is what a file has run. Mounts has folders of the container, by what is mounted there.
+// container is what a file has run. Mounts has folders of the container, by what is mounted there. Log is the driver and its tag.
 type container struct {
-	File, Name, Image, Dir string
-	Args, Ports, Profiles  []string
-	Env, Mounts            map[string]string
-	ReadOnly               bool
-	User                   int64
-	Grace                  time.Duration
-	Suspended              bool
-	Probes                 map[string]*core.Probe `json:",omitempty"`
+	File, Name, Image, Dir, Log string
+	Args, Ports, Profiles       []string
+	Env, Mounts                 map[string]string
+	ReadOnly                    bool
+	User                        int64
+	Grace                       time.Duration
+	Suspended                   bool
+	Probes                      map[string]*core.Probe `json:",omitempty"`
 }
 
 func main() {
@@ -80,6 +80,9 @@ func compose(path string) (all []container, err error) {
 		}
 		for _, p := range s.Ports {
 			c.Ports = append(c.Ports, strings.TrimPrefix(fmt.Sprintf("%s:%s:%d", p.HostIP, p.Published, p.Target), ":"))
+		}
+		if s.Logging != nil {
+			c.Log = s.Logging.Driver + " " + s.Logging.Options["tag"]
 		}
 		if s.StopGracePeriod != nil {
 			c.Grace = time.Duration(*s.StopGracePeriod)
