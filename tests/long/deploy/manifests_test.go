@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"os"
@@ -199,23 +200,32 @@ func volume(t *testing.T) (path string) {
 func secrets(t *testing.T, files map[string]string) (path string) {
 	t.Helper()
 	path = t.TempDir()
-	for name, text := range files {
-		write(t, filepath.Join(path, "..2030", name), text)
+	for name := range files {
 		if err := os.Symlink("..data/"+name, filepath.Join(path, name)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := os.Symlink("..2030", filepath.Join(path, "..data")); err != nil {
-		t.Fatal(err)
-	}
+	publish(t, path, "..2030", files)
 	return path
 }
 
-// expected is what a new service warns of: that is its operator's.
-var expected = regexp.MustCompile("OIDC_ISSUER is not set|there was no database, and a new one was made")
+// publish puts other files in the place of all that secrets has mounted, at once.
+func publish(t *testing.T, path, folder string, files map[string]string) {
+	t.Helper()
+	for name, text := range files {
+		write(t, filepath.Join(path, folder, name), text)
+	}
+	next := filepath.Join(path, "..data_tmp")
+	if err := errors.Join(os.Symlink(folder, next), os.Rename(next, filepath.Join(path, "..data"))); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// expected is what a new service warns of, and one whose only key is replaced: that is its operator's.
+var expected = regexp.MustCompile("OIDC_ISSUER is not set|there was no database, and a new one was made|all former keys are gone")
 
 // The processes of the manifests start with their settings, from a root that is read-only and without rights, on both databases.
-// They warn of nothing that the manifests could have set, share what they keep, and make a backup.
+// They warn of nothing that the manifests could have set, take another secret, share what they keep, and make a backup.
 func TestManifestsServe(t *testing.T) {
 	all := manifests(t)
 	const key = "1f0e9d8c7b6a59483726150493a2b1c0d1e2f3041526374859607182a3b4c5d6"
@@ -265,6 +275,18 @@ func TestManifestsServe(t *testing.T) {
 					t.Fatalf("/metrics of %s by %s: %v %v", c.File, name, res, err)
 				}
 				res.Body.Close()
+			}
+			if path := mounts["/secrets"]; path != "" {
+				cookies := strings.TrimSpace(p.MustRun("session", "issue", name))
+				is := func(want int) bool { status, _ := s.Do("GET", servicetest.Plaza, "", cookies); return status == want }
+				if !is(200) {
+					t.Errorf("%s: no list", c.File)
+				}
+				publish(t, path, "..2031", map[string]string{"jwt": strings.Repeat("a1b2c3d4", 8), "url": url})
+				servicetest.Eventually(t, 40*time.Second, "the key that has gone verifies nothing", func() bool { return is(401) })
+				if cookies = strings.TrimSpace(p.MustRun("session", "issue", name)); !is(200) {
+					t.Errorf("%s: no list with the new key", c.File)
+				}
 			}
 			if postgres { // another beside it
 				c.start(t, mounts).ServeReady()
