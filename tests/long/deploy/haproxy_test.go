@@ -1,7 +1,9 @@
 package deploy
 
 import (
+	"crypto/tls"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os/exec"
@@ -16,14 +18,15 @@ import (
 )
 
 // HAProxy waits four seconds for a check. It takes an instance out once that is not ready, and as a backup not before three checks of /livez
-// in a row have failed.
+// in a row have failed. A connection on which nothing comes ends without a word.
 func TestHAProxyChecks(t *testing.T) {
 	t.Parallel()
 	dir, log := t.TempDir(), new(servicetest.Log)
+	public := servicetest.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(servicetest.FreeAddress(t))
 	certificate := servicetest.NewCertificate(t, time.Hour, time.Hour)
 	write(t, filepath.Join(dir, "pem"), string(certificate.Cert)+string(certificate.Key))
-	write(t, filepath.Join(dir, "haproxy.cfg"), strings.NewReplacer("bind :80\n", "bind "+servicetest.FreeAddress(t)+"\n", "bind :443 ", "bind "+servicetest.FreeAddress(t)+" ",
+	write(t, filepath.Join(dir, "haproxy.cfg"), strings.NewReplacer("bind :80\n", "bind "+servicetest.FreeAddress(t)+"\n", "bind :443 ", "bind "+public+" ",
 		"/etc/haproxy/worldevents.pem", filepath.Join(dir, "pem"), " 10.0.0.", " 127.0.0.", " port 9090 ", " port "+port+" ").Replace(servicetest.Shipped(t, "deploy/haproxy.cfg")))
 
 	// Of each path the first check succeeds, since HAProxy begins with the benefit of one. Then it is what the letters say: failed, good, slow.
@@ -71,6 +74,16 @@ func TestHAProxyChecks(t *testing.T) {
 			t.Log(log)
 		}
 	})
+	var silent net.Conn
+	servicetest.Eventually(t, 20*time.Second, "HAProxy listens", func() bool {
+		silent, err = tls.Dial("tcp", public, servicetest.Trusting("localhost", certificate))
+		return err == nil
+	})
+	defer silent.Close()
+	silent.SetDeadline(time.Now().Add(time.Minute))
+	if said, err := io.ReadAll(silent); err != nil || len(said) > 0 {
+		t.Errorf("a connection on which nothing comes: %q %v", said, err)
+	}
 	for _, wait := range wait {
 		wait()
 	}
