@@ -92,10 +92,10 @@ func TestCopy(t *testing.T) {
 		p.MustRun("demo")
 		addOddities(from)
 		source := p.ServeReady()
-		session := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
-		ended := strings.TrimSpace(p.MustRun("session", "issue", "bob"))
+		session := p.Issue("alice")
+		ended := p.Issue("bob")
 		p.MustRun("session", "revoke", "bob")
-		if status, body := source.Do("GET", servicetest.RefreshPath, "", strings.TrimSpace(p.MustRun("session", "issue", "alice"))); status != 200 { // has a spent token
+		if status, body := source.Do("GET", servicetest.RefreshPath, "", p.Issue("alice")); status != 200 { // has a spent token
 			t.Fatalf("%d %s", status, body)
 		}
 		done, words := p.MustCopy(to.URL)

@@ -5,6 +5,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -140,7 +141,7 @@ func TestSequencesBesideWriters(t *testing.T) {
 	db := servicetest.Postgres(t)
 	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
 	s := p.ServeReady()
-	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+	cookies := p.Issue("alice")
 	s.Do("POST", servicetest.Plaza, servicetest.EventBody, cookies) // one row beside a fresh sequence
 	db.Exec("SELECT setval('events_number_seq', 1, false)")
 	s.Is(500, "POST", servicetest.Plaza, servicetest.EventBody, cookies)
@@ -150,21 +151,12 @@ func TestSequencesBesideWriters(t *testing.T) {
 	db.Exec("SELECT setval('events_number_seq', 100)")
 	db.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) SELECT gen_random_uuid(), 'crowd', 'n', '', '2030-01-01', now() FROM generate_series(1, 20000)")
 	db.Exec("SELECT setval('events_number_seq', 1, false)")
-	stop := make(chan struct{})
+	var migrated, done atomic.Bool
 	var wait sync.WaitGroup
-	var mu sync.Mutex
-	migrated := false
 	for range 50 {
 		wait.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
-				mu.Lock()
-				after := migrated
-				mu.Unlock()
+			for !done.Load() {
+				after := migrated.Load()
 				if status, body := s.Do("POST", servicetest.Plaza, servicetest.EventBody, cookies); status != 200 && status != 503 && after {
 					t.Errorf("after migrate: %d %s", status, body)
 				}
@@ -174,9 +166,7 @@ func TestSequencesBesideWriters(t *testing.T) {
 	if _, stderr, status := p.Run("migrate"); status != 0 || !strings.Contains(stderr, "numbers of new rows") {
 		t.Errorf("%d %s", status, stderr)
 	}
-	mu.Lock()
-	migrated = true
-	mu.Unlock()
+	migrated.Store(true)
 	before := db.Count("events")
 	servicetest.Eventually(t, 20*time.Second, "events are created", func() bool { return db.Count("events") > before+200 })
 	for range 3 {
@@ -185,7 +175,7 @@ func TestSequencesBesideWriters(t *testing.T) {
 		}
 		p.MustRun("migrate")
 	}
-	close(stop)
+	done.Store(true)
 	wait.Wait()
 	// Forward alone: a sequence that has given out more than there is stays where it is.
 	db.Exec("SELECT setval('events_number_seq', 1000000)")
@@ -229,7 +219,7 @@ func TestRestoreWithoutMarks(t *testing.T) {
 	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
 		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
 		s := p.ServeReady()
-		cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+		cookies := p.Issue("alice")
 		s.Do("POST", servicetest.Plaza, servicetest.EventBody, cookies)
 		list := func() int {
 			_, body := s.Do("GET", servicetest.Plaza, "", cookies)

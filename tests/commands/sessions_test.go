@@ -21,7 +21,7 @@ type sessionLine struct {
 func TestSessionCommands(t *testing.T) {
 	eachProgram(t, func(t *testing.T, p *servicetest.Program) {
 		p = p.With("SESSIONS_PER_USER=3", "SESSION_MAX_AGE=1h")
-		issue := func(name string) string { return strings.TrimSpace(p.MustRun("session", "issue", name)) }
+		issue := func(name string) string { return p.Issue(name) }
 		list := func(name string) (lines []sessionLine) {
 			t.Helper()
 			servicetest.NoError(t, json.Unmarshal([]byte(p.MustRun("session", "list", name, "--json")), &lines))

@@ -136,7 +136,7 @@ func TestDemo(t *testing.T) {
 		p.MustRun("user", "add", "bob") // who is there already is used
 		p.MustRun("demo")
 		s := p.ServeReady()
-		cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+		cookies := p.Issue("alice")
 		_, before := s.Do("GET", servicetest.Plaza, "", cookies)
 		for _, name := range []string{`"alice"`, `"bob"`, `"carol"`, `01980000-0000-7000-8000-000000000001`} {
 			servicetest.Contains(t, before, name)
@@ -202,7 +202,7 @@ func TestGracefulStop(t *testing.T) {
 	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
 		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
 		s := p.ServeReady()
-		cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+		cookies := p.Issue("alice")
 		conn := begin(t, s, cookies)
 		s.Signal(map[string]os.Signal{"sqlite": syscall.SIGINT, "postgres": syscall.SIGTERM}[db.Dialect])
 		servicetest.Eventually(t, 10*time.Second, "readiness ends", func() bool { return s.Admin("/readyz") == 503 })
@@ -242,7 +242,7 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	t.Parallel()
 	p := servicetest.NewProgram(t, "SHUTDOWN_TIMEOUT=1m")
 	s := p.ServeReady()
-	begin(t, s, strings.TrimSpace(p.MustRun("session", "issue", "alice")))
+	begin(t, s, p.Issue("alice"))
 	s.Signal(syscall.SIGTERM)
 	servicetest.Eventually(t, 10*time.Second, "readiness ends", func() bool { return s.Admin("/readyz") == 503 })
 	s.Signal(syscall.SIGTERM)
@@ -261,7 +261,7 @@ func TestStopWaitsForWhoReads(t *testing.T) {
 			fmt.Sprintf("00000000-0000-7000-8000-%012d", i), strings.Repeat("😀", 5000))
 	}
 	s := p.ServeReady()
-	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+	cookies := p.Issue("alice")
 	dial := func(text string) net.Conn {
 		conn := servicetest.Must(net.Dial("tcp", strings.TrimPrefix(s.URL, "http://")))(t)
 		t.Cleanup(func() { conn.Close() })

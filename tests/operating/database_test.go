@@ -130,7 +130,7 @@ func TestDatabaseAway(t *testing.T) {
 	proxy.Up()
 	servicetest.Eventually(t, 20*time.Second, "ready", ready)
 	state("ready")
-	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+	cookies := p.Issue("alice")
 	proxy.Down()
 	servicetest.Eventually(t, 10*time.Second, "not ready", func() bool { return s.Admin("/readyz") == 503 })
 	state("unavailable")

@@ -147,7 +147,7 @@ func TestDevelopmentBaseURL(t *testing.T) {
 			}
 			servicetest.Contains(t, s.Is(200, "GET", "/openapi.json", "", ""), `"url": "`+want+`"`)
 			p.MustRun("user", "add", "alice")
-			cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+			cookies := p.Issue("alice")
 			for range 2 {
 				s.Do("POST", servicetest.Plaza, servicetest.EventBody, cookies)
 			}

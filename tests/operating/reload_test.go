@@ -51,7 +51,7 @@ func TestReloadKeys(t *testing.T) {
 		publish(keyA)
 		servicetest.NoError(t, os.Symlink("..data/key", filepath.Join(mount, "key")))
 		s := p.ServeReady()
-		issue := func(name string) string { return strings.TrimSpace(p.For(t).MustRun("session", "issue", name)) }
+		issue := func(name string) string { return p.For(t).Issue(name) }
 		is := func(what, path, cookies string, want int, part string) {
 			t.Helper()
 			if status, body := s.Do("GET", path, "", cookies); status != want || !strings.Contains(body, part) {
@@ -203,7 +203,7 @@ func TestReloadUnderLoad(t *testing.T) {
 	key := filepath.Join(p.Dir, "key")
 	servicetest.WriteSecret(t, key, keyA)
 	s := p.ServeReady()
-	alice := servicetest.Header("Cookie", strings.TrimSpace(p.MustRun("session", "issue", "alice")))
+	alice := servicetest.Header("Cookie", p.Issue("alice"))
 	const clients = 100
 	transport := &http.Transport{MaxIdleConnsPerHost: clients}
 	defer transport.CloseIdleConnections()

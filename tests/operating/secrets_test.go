@@ -34,7 +34,7 @@ func TestSecretFiles(t *testing.T) {
 	production := from.With("APP_ENV=production", "BASE_URL=https://example.org")
 	production.MustRun("migrate")
 	production.MustRun("user", "add", "alice")
-	cookies := strings.TrimSpace(from.MustRun("session", "issue", "alice"))
+	cookies := from.Issue("alice")
 	s.Is(200, "GET", servicetest.Plaza, "", cookies)
 	production.MustRun("event", "list", "--world", "plaza")
 	if _, stderr, status := production.Run("copy", "--to", "sqlite:copy.db"); status != 0 {

@@ -36,7 +36,7 @@ func serveSQLite(t *testing.T) *sqliteService {
 	servicetest.NoError(t, os.Mkdir(s.dir, 0o700))
 	servicetest.NoError(t, os.Symlink("data/real.db", filepath.Join(p.Dir, "link.db")))
 	s.Process = p.ServeReady()
-	s.cookies = strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+	s.cookies = p.Issue("alice")
 	return s
 }
 
@@ -47,14 +47,19 @@ func (s *sqliteService) create() (name string, status int, body string) {
 	return name, status, body
 }
 
-// kept is the names of the events that there are.
-func (s *sqliteService) kept(t *testing.T) map[string]bool {
+// creates creates an event, which must succeed.
+func (s *sqliteService) creates(t *testing.T) {
 	t.Helper()
-	status, body := s.Do("GET", servicetest.Plaza, "", s.cookies)
-	if status != 200 {
+	if _, status, body := s.create(); status != 200 {
 		t.Fatalf("%d %s", status, body)
 	}
-	kept := make(map[string]bool)
+}
+
+// kept is the names of the events that there are.
+func (s *sqliteService) kept(t *testing.T) (kept map[string]bool) {
+	t.Helper()
+	body := s.Is(200, "GET", servicetest.Plaza, "", s.cookies)
+	kept = make(map[string]bool)
 	for _, name := range servicetest.EventNames(t, body) {
 		kept[name] = true
 	}
@@ -136,9 +141,7 @@ func TestSQLiteFileIsReplaced(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := serveSQLite(t)
-			if _, status, body := s.create(); status != 200 {
-				t.Fatalf("%d %s", status, body)
-			}
+			s.creates(t)
 			var closed atomic.Bool
 			stop := s.writers(t, &closed)
 			servicetest.NoError(t, test.replace(s))
@@ -155,9 +158,7 @@ func TestSQLiteFileIsReplaced(t *testing.T) {
 			closed.Store(false)
 			servicetest.NoError(t, test.restore(s))
 			servicetest.Eventually(t, 20*time.Second, "ready again", func() bool { return s.Admin("/readyz") == 200 })
-			if _, status, body := s.create(); status != 200 {
-				t.Errorf("%d %s", status, body)
-			}
+			s.creates(t)
 			acknowledged := stop()
 			s.Says(takesNoWrites, 1)
 			servicetest.Eventually(t, 20*time.Second, "a line says "+test.words, func() bool {
@@ -180,9 +181,7 @@ func TestSQLiteFileIsReplaced(t *testing.T) {
 func TestSQLiteFileIsRemoved(t *testing.T) {
 	t.Parallel()
 	s := serveSQLite(t)
-	if _, status, body := s.create(); status != 200 {
-		t.Fatalf("%d %s", status, body)
-	}
+	s.creates(t)
 	servicetest.NoError(t, os.Remove(s.file))
 	for _, want := range []int{500, 503, 503, 503, 503} {
 		if name, status, body := s.create(); status != want {
@@ -266,7 +265,7 @@ func TestSQLiteRestoredBesideOldLog(t *testing.T) {
 	servicetest.NoError(t, os.Rename(s.file+"-wal", s.file+"-wal.old"))
 	os.Rename(s.file+"-shm", s.file+"-shm.old") // SQLite may have removed it
 	s.Process = s.program.ServeReady()
-	s.cookies = strings.TrimSpace(s.program.MustRun("session", "issue", "alice"))
+	s.cookies = s.program.Issue("alice")
 	if kept := s.kept(t); len(kept) != 200 || !kept["restored 200"] {
 		t.Errorf("%d events", len(kept))
 	}
@@ -292,7 +291,7 @@ func TestSQLiteFileIsDamaged(t *testing.T) {
 	file := filepath.Join(p.Dir, "worldevents.db")
 	content := restoredFile(t)
 	servicetest.NoError(t, os.WriteFile(file, content, 0o600))
-	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+	cookies := p.Issue("alice")
 	s := p.ServeReady()
 	create := func() int {
 		status, _ := s.Do("POST", "/api/event/elsewhere", servicetest.EventBody, cookies)
@@ -362,7 +361,7 @@ func TestSQLiteIndexIsDamaged(t *testing.T) {
 	}
 	db.DB.Close()
 	p.ServeReady()
-	servicetest.Is(t, folderOf(t, p.Dir), []string{"worldevents.db", "worldevents.db-shm", "worldevents.db-wal"}, "")
+	servicetest.Is(t, folderOf(t, p.Dir), []string{"worldevents.db", "worldevents.db-shm", "worldevents.db-wal"}, "files")
 }
 
 func folderOf(t *testing.T, dir string) (names []string) {

@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"regexp"
 	"strconv"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -29,7 +28,7 @@ func TestTimingsOfTheDatabase(t *testing.T) {
 			db := test.db(t)
 			p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_MAX_CONNS=1", "DB_TIMEOUT=2s")
 			s := p.ServeReady()
-			cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+			cookies := p.Issue("alice")
 			const create = `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`
 			if status, body := s.Do("POST", servicetest.Plaza, create, cookies); status != 200 {
 				t.Fatal(status, body)

@@ -1,6 +1,7 @@
 package servicetest
 
 import (
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -47,4 +48,10 @@ func (s *Process) Kill() {
 	s.tb.Helper()
 	s.Signal(syscall.SIGKILL)
 	s.Wait(30 * time.Second)
+}
+
+// Issue signs a user in, and returns the two cookies as a header.
+func (p *Program) Issue(name string) string {
+	p.tb.Helper()
+	return strings.TrimSpace(p.MustRun("session", "issue", name))
 }

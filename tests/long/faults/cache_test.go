@@ -22,7 +22,7 @@ func TestCacheThatKeepsEverything(t *testing.T) {
 			t.Parallel()
 			p := servicetest.NewProgram(t)
 			s := p.ServeReady()
-			cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+			cookies := p.Issue("alice")
 			cache := newCache(t, s.URL, ignored)
 			nobody, alice := servicetest.NewBrowser(cache, newTransport(1)), servicetest.NewBrowser(cache, newTransport(1))
 			direct := servicetest.NewBrowser(s.URL, newTransport(1))

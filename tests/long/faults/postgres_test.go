@@ -108,20 +108,18 @@ func watchFault(t *testing.T, p *servicetest.Process) *faultWatch {
 		}
 		w.users, w.ids = append(w.users, u), append(w.ids, id)
 	}
-	stop := make(chan struct{})
 	rounds := make([]int, n)
-	waitUsers := workers(n, stop, func(i int) {
+	stopUsers := working(n, func(i int) {
 		rounds[i]++
 		w.send(i, rounds[i])
 	})
-	waitProbes := workers(1, stop, func(int) {
+	stopProbes := working(1, func(int) {
 		servicetest.Is(t, p.Admin("/livez"), 200, "liveness")
 		time.Sleep(50 * time.Millisecond)
 	})
 	w.stop = sync.OnceFunc(func() {
-		close(stop)
-		waitUsers()
-		waitProbes()
+		stopUsers()
+		stopProbes()
 		w.machine.stop()
 	})
 	t.Cleanup(w.stop) // the test may fail before it finishes

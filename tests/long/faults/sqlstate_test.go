@@ -87,19 +87,6 @@ func TestRotatedPassword(t *testing.T) {
 	write("second")
 	p.Readiness(200, 20*time.Second)
 	alice.creates(t)
-	for name, change := range map[string]func() error{
-		"no file":                func() error { return os.Remove(file) },
-		"an empty file":          func() error { return os.WriteFile(file, nil, 0o600) },
-		"a file of other people": func() error { return os.WriteFile(file, []byte("*:*:*:somebody:secret\n"), 0o600) },
-	} {
-		servicetest.NoError(t, change())
-		server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'service'")
-		servicetest.Eventually(t, 20*time.Second, name+": a write succeeds", func() bool {
-			_, res := alice.create("w", "x")
-			return res.Status == 200
-		})
-		write("second")
-	}
 }
 
 // Two instances want more connections than the server has. Requests wait for those that there are, or are refused with

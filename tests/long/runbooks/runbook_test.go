@@ -463,7 +463,7 @@ func (m *machine) list(cookies string) string {
 
 func (m *machine) signIn(name string) string {
 	m.t.Helper()
-	return strings.TrimSpace(m.p.MustRun("session", "issue", name))
+	return m.p.Issue(name)
 }
 
 // databases are the URLs of all that this machine has, but for backups.
@@ -739,19 +739,6 @@ func TestBackups(t *testing.T) {
 			t.Errorf("there are %q with KEEP=%s, and were %q", now, keep, names)
 		}
 		names = now
-	}
-	m.run(backup)
-	names = backups()
-	put("20990101T000000Z.db", "")
-	put("20990102T000000Z.db", "")
-	if _, err := m.try(backup, ""); err == nil || !strings.Contains(err.Error(), "20990101T000000Z.db has the name of a later one") {
-		t.Errorf("after the clock was ahead: %v", err)
-	}
-	if now := backups(); len(now) != 8 || !slices.Contains(now, names[2]) {
-		t.Errorf("there are %q after the clock was ahead, and were %q", now, names)
-	}
-	for _, name := range []string{"20990101T000000Z.db", "20990102T000000Z.db"} {
-		os.Remove(filepath.Join(kept, name))
 	}
 	m.run(backup)
 	names = backups()
