@@ -37,8 +37,7 @@ type ListedEvent struct {
 	ID                ID
 	ScheduledAt       time.Time
 	Name, Description []byte
-	// Usernames have joined, in this order, with line feeds, which no username has, between them. TooMany means more than MaxUsernames
-	// bytes.
+	// Usernames have joined, in this order, with line feeds, which no username has, between them. TooMany means more than MaxUsernames.
 	Usernames []byte
 	TooMany   bool
 }

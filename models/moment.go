@@ -13,8 +13,7 @@ import (
 
 // Moment is the snapshot of one statement: it saw every write that was committed before it, and no other. The zero Moment says nothing.
 //
-// A Moment shows later whether a list may have changed. A time could not: a mark may be written before the statement, and committed after
-// it.
+// A Moment shows later whether a list may have changed. A time could not: a mark may be written before the statement, and committed after.
 type Moment struct {
 	// server identifies what counts transactions: start of the server, files of the tables, and incarnation of the marks; "" for a file.
 	server string

@@ -116,8 +116,7 @@ func (c Caller) isMadeBy(id ID) (condition string, args []any) {
 }
 
 // EditOwnEvent gives an event that the caller made, and saw as seen, the name, description and time of next, which must fit the contract.
-// It is one UPDATE, so one of two concurrent edits succeeds. It returns ErrSignedOut, ErrNoEvent (also for another user's event), or
-// ErrEdited.
+// One UPDATE lets one of two concurrent edits succeed. It returns ErrSignedOut, ErrEdited, or ErrNoEvent, also for another user's event.
 func (s *Store) EditOwnEvent(ctx context.Context, caller Caller, seen, next Event) error {
 	condition, args := caller.isMadeBy(seen.ID)
 	args = append([]any{next.Name, next.Description, next.ScheduledAt}, append(args, seen.Name, seen.Description, seen.ScheduledAt)...)

@@ -121,9 +121,8 @@ func (d *postgresDatabase) migrate(tx *gorm.DB, fn func() error) error {
 	return withAdvisoryLock(tx, fn)
 }
 
-// withAdvisoryLock runs fn with an advisory lock of a transaction: behind PgBouncer a lock of a session would outlive its client. A process
-// that has to wait asks again every 100 ms, without a connection: waiting processes could take all connections of a small pool, and the one
-// that migrates needs two.
+// withAdvisoryLock runs fn with an advisory lock of a transaction: behind PgBouncer a lock of a session would outlive its client. A waiting
+// process asks again every 100 ms, without a connection: otherwise such processes could take all of a small pool, and migrating needs two.
 func withAdvisoryLock(tx *gorm.DB, fn func() error) error {
 	for {
 		var locked bool

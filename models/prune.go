@@ -115,8 +115,7 @@ func pruneChanges(tx *gorm.DB) (deleted int64, err error) {
 			return 0, err
 		}
 	}
-	// Each batch begins at the end of the last: until a vacuum the index keeps deleted entries, and reading over them takes longer each
-	// time.
+	// Each batch begins at the end of the last: until a vacuum the index keeps deleted entries, and reading over them takes ever longer.
 	err = scan(tx.Raw(`
 		WITH old AS (
 			SELECT ctid AS mark, xid FROM changes

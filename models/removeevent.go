@@ -138,8 +138,7 @@ func sleep(ctx context.Context, d time.Duration) error {
 // maxSwept bounds the RSVPs that one transaction deletes. They are on different pages: 500 make some megabytes of write-ahead log.
 const maxSwept = 500
 
-// SweepEvents deletes removed events of any instance with their RSVPs, in batches with pauses. It returns the error of ctx if that ends
-// first.
+// SweepEvents deletes removed events of any instance with their RSVPs, in batches with pauses. If ctx ends first it returns its error.
 func (s *Store) SweepEvents(ctx context.Context) error {
 	var at swept
 	for {

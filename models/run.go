@@ -119,8 +119,7 @@ func (s *Store) statement(sql string, vars ...any) batch.Statement {
 }
 
 // apply is write for the statements of w, which may share a transaction with others' writes, and reports whether w changed a row. It also
-// repeats w if a row that w refers to was renamed or removed meanwhile (23503). After an error other than ErrBusy w may or may not have
-// happened.
+// repeats w if a row that w refers to was renamed or removed meanwhile (23503). After an error other than ErrBusy w may have happened.
 func (s *Store) apply(ctx context.Context, w batch.Write) (changed bool, err error) {
 	err = s.call(ctx, s.writer, s.options.Timeout, func(deadline, giveUp time.Time) (started time.Time, err error) {
 		j := &batch.Job{Write: &w, Deadline: deadline, Waiting: s.writer.timings.waiting}
@@ -142,7 +141,7 @@ func (s *Store) change(ctx context.Context, w batch.Write) (changed bool, err er
 
 // settle is change for a write whose effect may be missing for a reason. If w changed no row, reason returns an error for the client, or
 // again if w should have had an effect: then something appeared between write and look-up, and settle tries once more. If nothing is
-// missing and the second attempt has no effect either, another call has just done the same, as a second tab that joins the same event.
+// missing and the second attempt has no effect either, another call has just done the same, like a second tab that joins the same event.
 func (s *Store) settle(ctx context.Context, w batch.Write, reason func(tx *gorm.DB) (again bool, err error)) (changed bool, err error) {
 	for tries, again := 0, true; again && tries < 2; tries++ {
 		if changed, err = s.change(ctx, w); changed || err != nil {

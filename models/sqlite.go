@@ -23,8 +23,7 @@ var sqliteDialect = dialect{
 	moments:   sqliteMoments,
 }
 
-// openSQLite prepares the connection that writes, and the pool of readers. In WAL mode they do not wait for each other
-// (sqlite.org/wal.html).
+// openSQLite prepares the connection that writes, and the pool of readers. In WAL mode neither waits for the other (sqlite.org/wal.html).
 func (s *Store) openSQLite(path string) (err error) {
 	s.file = sqlite.NewFile(path)
 	db := sqliteDatabase{s.file, s.options.Timeout / 2} // the other half is for the queue in this process
@@ -77,7 +76,7 @@ func (d sqliteDatabase) note(err error) {
 	}
 }
 
-// ready implements database. After a failed write (a full disk, for example) one has to succeed first.
+// ready implements database. After a failed write, as to a full disk, one has to succeed first.
 func (d sqliteDatabase) ready(tx *gorm.DB) error {
 	if err := d.file.Ready(tx.Statement.Context); err != nil {
 		return err

@@ -74,8 +74,7 @@ type pool struct {
 	enforceDeadline bool
 }
 
-// Open prepares a Store without connecting: only Migrate and Ready show that a database is away. An error means that the URL can never
-// work.
+// Open prepares a Store without connecting: only Migrate and Ready show that a database is away. It refuses a URL that can never work.
 func Open(o Options) (*Store, error) {
 	s := &Store{options: o}
 	s.options.MaxWait = min(cmp.Or(o.MaxWait, time.Second), o.Timeout/2)
@@ -98,8 +97,7 @@ func Open(o Options) (*Store, error) {
 }
 
 // newPool puts GORM over a pool whose connections limiter shares. GORM makes no transaction around a single statement or inside another
-// transaction. It prepares nothing, because that breaks behind PgBouncer, and logs nothing, because it would print bound values, tokens
-// among them.
+// transaction. It prepares nothing, because that breaks behind PgBouncer, and logs nothing, because bound values include tokens.
 func newPool(db *sql.DB, dialector gorm.Dialector, limiter batch.Limiter) (pool, error) {
 	g, err := gorm.Open(dialector, &gorm.Config{
 		SkipDefaultTransaction:   true,
@@ -158,8 +156,7 @@ func (s *Store) MaxWait() time.Duration { return s.options.MaxWait }
 func (s *Store) SessionPolicy() SessionPolicy { return s.options.Sessions }
 
 // Ready reports whether the database responds within a second and can be written to. It does not queue behind other calls: a busy pool is
-// no reason to take an instance out of service, and a dead one is. After a failed write, as to a full disk, a write of Ready has to succeed
-// first.
+// no reason to take an instance out of service, a dead one is. After a failed write, as to a full disk, a write must succeed first.
 func (s *Store) Ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, min(time.Second, s.options.Timeout))
 	defer cancel()

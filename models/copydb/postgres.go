@@ -28,8 +28,7 @@ func (s postgresSide) Value(ctx context.Context, into any, query string, args ..
 	return s.conn.QueryRow(ctx, query, args...).Scan(into)
 }
 
-// Close rolls back without commit. It waits until an interrupted statement is cancelled: a PgBouncer before 1.20 exits if the process
-// leaves first.
+// Close rolls back without commit. It waits for a running cancellation: a PgBouncer before 1.20 exits if the process leaves first.
 func (s postgresSide) Close() {
 	s.conn.Close(context.Background())
 	<-s.conn.PgConn().CleanupDone()

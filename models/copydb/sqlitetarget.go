@@ -25,8 +25,8 @@ type sqliteTarget struct {
 // sqliteSuffixes are those of the files beside a database. SQLite would take an old one for the new database's.
 var sqliteSuffixes = []string{"-wal", "-shm", "-journal"}
 
-// openSQLiteTarget makes the file, with the schema unless vacuum fills it. It refuses a name that is taken, also by a running or killed
-// copy.
+// openSQLiteTarget makes the file, with the schema unless vacuum fills it. It refuses a name that is taken, also by a copy, or a killed
+// one.
 func (c *copying) openSQLiteTarget(ctx context.Context) error {
 	name, err := filepath.Abs(c.to.file)
 	if err == nil {

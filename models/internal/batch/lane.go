@@ -59,8 +59,7 @@ func (l *Lane) Run(ids []string, giveUp time.Time, shared func() error, alone fu
 	return err
 }
 
-// Do implements Limiter. A call gets a place before it queues for a connection. Work that is refused at once returns ErrBusy: it would be
-// again.
+// Do implements Limiter. A call gets a place before it queues for a connection. Work that is refused at once returns ErrBusy, against a busy loop.
 func (l *Lane) Do(ctx context.Context, deadline, giveUp time.Time, work func() error) error {
 	turnOf := func() error {
 		begun := time.Now()

@@ -115,8 +115,7 @@ func (s *Server) refuse(err error) {
 	}
 }
 
-// isRecovering reports whether a connection failed recently. Then few callers ask at once: many would make a server late that just came
-// back.
+// isRecovering reports whether a connection failed recently. Then few callers ask at once: many would slow a server that just came back.
 func (s *Server) isRecovering() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

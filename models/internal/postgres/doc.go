@@ -1,6 +1,5 @@
 // Package postgres makes connections to a PostgreSQL server, or to the one of several that takes writes, and finds dead connections before
-// callers lose their time on them. It also runs the transactions that writes share. It knows no table. User and password may change while
-// it runs.
+// callers lose their time on them. It also runs the transactions that writes share. It knows no table. User and password may change.
 //
 // Package pgxpool keeps the connections below an sql.DB, which has one only while it is in use:
 //

@@ -68,7 +68,7 @@ func (s *Server) isDead(ctx context.Context, p pgxpool.ShouldPingParams) bool {
 type timeline struct{ system, number string }
 
 // checkTimeline refuses a server whose timeline is behind the highest one seen. Package pgx asks hosts in the order of the URL, so a
-// replaced primary would get new connections again. The first connection to its successor ends all others, so that the old one acknowledges
+// replaced primary would get new connections again. The first connection to its successor ends all others: the old one acknowledges
 // nothing.
 func (s *Server) checkTimeline(ctx context.Context, conn *pgconn.PgConn) error {
 	results, err := conn.Exec(ctx, "SELECT system_identifier, left(pg_walfile_name(pg_current_wal_lsn()), 8) FROM pg_control_system()").ReadAll()

@@ -39,8 +39,7 @@ const (
 func (*pipelines) Close() {}
 
 // Transact implements batch.Transactor. If the server refuses the statement of a write, that write leaves; if for a locked row, all writes
-// leave that the lane keeps apart. The others run again at once, together. If nobody knows how the transaction ended, all writes have
-// failed.
+// leave that the lane keeps apart. The others run again at once, together. If the end of the transaction is unknown, all have failed.
 func (p *pipelines) Transact(jobs []*batch.Job) {
 	slices.SortStableFunc(jobs, func(a, b *batch.Job) int { return batch.Compare(a.Write, b.Write) })
 	limit := time.Now().Add(p.timeout)

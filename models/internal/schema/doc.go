@@ -3,8 +3,7 @@
 // Judge returns what is wrong with a database, and the statements that fix it; the caller runs them. Package models migrates, copydb copies
 // the tables, and inspect reports to the operator.
 //
-// Both databases count their versions alike, up to Newest. An older program works with a newer schema while the table compatibility allows
-// it:
+// Both databases count versions alike, up to Newest. An older program works with a newer schema while the table compatibility allows it:
 //
 //	version < Newest     migrate first
 //	version = Newest     fine

@@ -48,8 +48,7 @@ func (s Conn) Value(ctx context.Context, into any, query string, args ...any) er
 const BrokenReferences = `SELECT coalesce(group_concat(DISTINCT "table" || ' refers to ' || parent || ', where there is no such row'), '')
 	FROM pragma_foreign_key_check`
 
-// OpenPool makes a pool of connections to the file, which wait no longer than busy for other processes and each other. The first makes the
-// file.
+// OpenPool makes a pool of connections to the file, which the first one makes. They wait at most busy for other processes and each other.
 func (f *File) OpenPool(busy time.Duration) (*sql.DB, error) {
 	c, err := sqlite.NewConnector(DSN(f.uri, busy))
 	if err != nil {

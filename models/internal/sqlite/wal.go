@@ -29,8 +29,7 @@ const (
 	maxWALRest  = 1000                   // frames, of 4 KB each, that may be left to copy when the log is emptied
 )
 
-// newWAL watches the log of a file, which need not exist yet, until Close. It connects only for work. To empty the log db waits for its
-// busy timeout.
+// newWAL watches the log of a file, which need not exist yet, until Close. It connects only for work. Emptying waits for db's busy timeout.
 func newWAL(file *File, db *sql.DB) *WAL {
 	db.SetMaxOpenConns(1)
 	l := &WAL{file: file, db: db}
