@@ -15,6 +15,7 @@ import (
 	"os/signal"
 	"regexp"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -35,9 +36,8 @@ func main() {
 	case "call":
 		callOrdinarily(flag.Arg(1))
 	}
-	interrupted, _ := signal.NotifyContext(context.Background(), os.Interrupt)
+	interrupted, _ := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(interrupted, func() { run.Fatal("interrupted") })
-
 	run.only, run.rounds, run.round, run.scale = regexp.MustCompile(*only), 15, 500*time.Millisecond, 10
 	if *quick {
 		run.rounds, run.round, run.scale = 5, 300*time.Millisecond, 1
