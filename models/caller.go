@@ -17,13 +17,14 @@ func (c Caller) isActive() clause.Expr {
 	if c.SessionID.IsZero() {
 		return gorm.Expr(userIsActive, c.UserID)
 	}
-	return gorm.Expr(sessionIsActive, c.SessionID, c.UserID)
+	return gorm.Expr(sessionIsActive, c.UserID, c.SessionID)
 }
 
-// The conditions are part of the statements that they guard, so that nothing can change between the check and the work.
+// The conditions are part of the statements that they guard, so that nothing can change between the check and the work. Their subqueries
+// are scalar, so that PostgreSQL looks up the id alone, and never all sessions of a user.
 const (
-	userIsActive    = "EXISTS (SELECT 1 FROM users WHERE id = ? AND blocked_at IS NULL)"
-	sessionIsActive = "EXISTS (SELECT 1 FROM sessions WHERE id = ? AND user_id = ? AND revoked_at IS NULL)"
+	userIsActive    = "coalesce((SELECT blocked_at IS NULL FROM users WHERE id = ?), false)"
+	sessionIsActive = "coalesce((SELECT user_id = ? AND revoked_at IS NULL FROM sessions WHERE id = ?), false)"
 )
 
 // check returns ErrSignedOut unless the caller is active.
@@ -34,23 +35,6 @@ func (c Caller) check(tx *gorm.DB) error {
 		return ErrSignedOut
 	}
 	return err
-}
-
-// hasJoined reports whether the caller has an RSVP of the event. It returns ErrSignedOut, or else ErrNoEvent.
-func (c Caller) hasJoined(tx *gorm.DB, event ID) (joined bool, err error) {
-	var active, exists bool
-	err = scan(tx.Raw(`SELECT ?, EXISTS (SELECT 1 FROM events WHERE id = ?), EXISTS (
-		SELECT 1 FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?) AND user_number = (SELECT number FROM users WHERE id = ?))`,
-		c.isActive(), event, event, c.UserID), &active, &exists, &joined)
-	switch {
-	case err != nil:
-		return false, err
-	case !active:
-		return false, ErrSignedOut
-	case !exists:
-		return false, ErrNoEvent
-	}
-	return joined, nil
 }
 
 // ids is a set of ids as one parameter. IN with a list would be another statement to prepare for each length.

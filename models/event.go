@@ -122,28 +122,49 @@ func (s *Store) createInSQLite(caller Caller, e Event) []batch.Statement {
 		e.ID, e.WorldID, e.Name, e.Description, e.ScheduledAt, now, e.RequestHash, caller.UserID, caller.isActive(),
 	), s.statement(`
 		INSERT INTO rsvps (event_number, created_at, user_number, username)
-		SELECT last_insert_rowid(), ?, number, username FROM users WHERE id = ?`, now, caller.UserID)}
+		SELECT last_insert_rowid(), ?, number, username FROM users WHERE id = ? AND changes() > 0`, now, caller.UserID)}
 }
 
-// JoinEvent adds the caller's RSVP by one INSERT … SELECT. It inserts nothing if the event or the user does not exist or the caller is not
-// active. A second RSVP meets the unique key and changes nothing, in any race. It returns ErrSignedOut or ErrNoEvent.
+// JoinEvent adds the caller's RSVP. A second RSVP meets the unique key and changes nothing, in any race. It returns ErrSignedOut or ErrNoEvent.
 func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
-	join := batch.Write{Kind: batch.Joins, Event: event, User: caller.UserID, Statements: []batch.Statement{s.statement(`
+	_, err := s.attend(ctx, batch.Joins, caller, event, `
 		INSERT INTO rsvps (event_number, created_at, user_number, username)
-		SELECT e.number, ?, u.number, u.username FROM events e, users u WHERE e.id = ? AND u.id = ? AND ?
-		ON CONFLICT DO NOTHING`, s.timestamp(), event, caller.UserID, caller.isActive())}}
-	_, err := s.settle(ctx, join, func(tx *gorm.DB) (again bool, err error) {
-		joined, err := caller.hasJoined(tx, event)
-		return !joined, err
-	})
+		SELECT event.number, ?, caller.number, caller.username FROM event, caller WHERE true ON CONFLICT DO NOTHING`, s.timestamp())
 	return wrap(err, "join event %s", event)
 }
 
 // LeaveEvent removes the caller's RSVP, and reports whether there was one. It returns ErrSignedOut or ErrNoEvent.
 func (s *Store) LeaveEvent(ctx context.Context, caller Caller, event ID) (left bool, err error) {
-	leave := batch.Write{Kind: batch.Leaves, Event: event, User: caller.UserID, Statements: []batch.Statement{s.statement(`
-		DELETE FROM rsvps WHERE event_number = (SELECT number FROM events WHERE id = ?)
-		AND user_number = (SELECT number FROM users WHERE id = ?) AND ?`, event, caller.UserID, caller.isActive())}}
-	left, err = s.settle(ctx, leave, func(tx *gorm.DB) (again bool, err error) { return caller.hasJoined(tx, event) })
+	left, err = s.attend(ctx, batch.Leaves, caller, event, `
+		DELETE FROM rsvps WHERE event_number = (SELECT number FROM event) AND user_number = (SELECT number FROM caller)`)
 	return left, wrap(err, "leave event %s", event)
+}
+
+// attend runs a statement that changes the caller's RSVP, and reports whether it did. The statement has two tables: event, which is empty
+// if there is none, and caller, which is empty if they are not active. The same snapshot shows why nothing changed. An RSVP that it does
+// not show, because another call has just added or removed it, is as wanted.
+func (s *Store) attend(ctx context.Context, kind batch.Kind, caller Caller, event ID, statement string, vars ...any) (changed bool, err error) {
+	const with = "WITH event AS (SELECT number FROM events WHERE id = ?), caller AS (SELECT number, username FROM users WHERE id = ? AND ?)"
+	const found = " SELECT EXISTS (SELECT 1 FROM caller), EXISTS (SELECT 1 FROM event), "
+	who := []any{event, caller.UserID, caller.isActive()}
+	vars = append(who, vars...)
+	statements := []batch.Statement{s.statement(with+", changed AS ("+statement+" RETURNING 1)"+found+"EXISTS (SELECT 1 FROM changed)", vars...)}
+	if s.file != nil { // SQLite allows no change in a WITH
+		statements = []batch.Statement{s.statement(with+statement, vars...), s.statement(with+found+"changes() > 0", who...)}
+	}
+	var row struct{ active, exists, changed bool }
+	_, err = s.apply(ctx, batch.Write{Kind: kind, Event: event, User: caller.UserID, Statements: statements,
+		Into: []any{&row.active, &row.exists, &row.changed}})
+	if err != nil || row.changed {
+		s.tell()
+	}
+	switch {
+	case err != nil:
+		return false, err
+	case !row.active:
+		return false, ErrSignedOut
+	case !row.exists:
+		return false, ErrNoEvent
+	}
+	return row.changed, nil
 }

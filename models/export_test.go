@@ -29,7 +29,7 @@ func (s *Store) EachStatement(see func(sql string)) {
 // ListStatements returns those of a list, which do not go through GORM.
 func (s *Store) ListStatements() []string {
 	at := time.Unix(1, 0)
-	text, _ := s.listQuery(ListOptions{From: at, To: at, Limit: 1, After: Position{at, ID{1}}}, Caller{ID{1}, ID{2}})
+	text, _ := s.listQuery(s.dialect.moments.now, ListOptions{From: at, To: at, Limit: 1, After: Position{at, ID{1}}}, Caller{ID{1}, ID{2}})
 	return []string{text}
 }
 

@@ -63,26 +63,33 @@ const ListTimeout = 10 * time.Second
 // ReadList reads a list in one statement, so that all of it is of one moment. It returns ErrSignedOut for a caller who is not active, does
 // not check the zero Caller, and returns ErrBusy after ListTimeout.
 func (s *Store) ReadList(ctx context.Context, o ListOptions, caller Caller, sink EventSink) (List, error) {
-	query, args := s.listQuery(o, caller)
 	var list List
 	err := s.run(ctx, s.reader, ListTimeout, func(tx *gorm.DB) error {
-		list = List{}
-		sink.Begin()
-		n, active := -1, true
-		err := s.database.rows(tx, query, args, func(row *ListedEvent) (more bool) {
-			if n++; n == 0 { // the moment and the caller come first
-				list.Moment, active = NewMoment(string(row.Name)), len(row.Description) > 0
-				return true
-			}
-			if list.More = n > o.Limit && o.Limit > 0; list.More {
-				return true // it is the last row
-			}
-			list.Last = Position{row.ScheduledAt, row.ID}
-			if row.TooMany = string(row.Usernames) == tooMany; row.TooMany {
-				row.Usernames = nil
-			}
-			return sink.Event(row)
-		})
+		var active bool
+		read := func(now string) error {
+			list = List{}
+			sink.Begin()
+			n := -1
+			query, args := s.listQuery(now, o, caller)
+			return s.database.rows(tx, query, args, func(row *ListedEvent) (more bool) {
+				if n++; n == 0 { // the moment and the caller come first
+					list.Moment, active = NewMoment(string(row.Name)), len(row.Description) > 0
+					return true
+				}
+				if list.More = n > o.Limit && o.Limit > 0; list.More {
+					return true // it is the last row
+				}
+				list.Last = Position{row.ScheduledAt, row.ID}
+				if row.TooMany = string(row.Usernames) == tooMany; row.TooMany {
+					row.Usernames = nil
+				}
+				return sink.Event(row)
+			})
+		}
+		err := read(s.dialect.moments.now)
+		if isInRecovery(err) {
+			err = read("CAST(NULL AS text)")
+		}
 		switch {
 		case err == nil && !active:
 			return ErrSignedOut
@@ -94,11 +101,11 @@ func (s *Store) ReadList(ctx context.Context, o ListOptions, caller Caller, sink
 	return list, wrap(err, "read events")
 }
 
-// listQuery is the query of a list. Its first row has the moment, and whether the caller is active; the events follow, in the order of
+// listQuery is the query of a list. Its first row has the moment, which now is SQL for, and whether the caller is active; the events follow, in the order of
 // their subquery, only if the caller is. One snapshot ensures that "none" is never the list of a user who was blocked at that moment.
 //
 // Both databases find the start of the range (scheduled_at, id) > (?, ?) in the index events_list, however far the list has been read.
-func (s *Store) listQuery(o ListOptions, caller Caller) (text string, args []any) {
+func (s *Store) listQuery(now string, o ListOptions, caller Caller) (text string, args []any) {
 	text, args = " FROM events e WHERE e.world_id = ?", append(make([]any, 0, 12), o.WorldID)
 	and := func(yes bool, condition string, with ...any) {
 		if yes {
@@ -121,7 +128,7 @@ func (s *Store) listQuery(o ListOptions, caller Caller) (text string, args []any
 		limit = int64(o.Limit) + 1 // the one beyond shows that more follow
 	}
 	d := s.dialect
-	return fmt.Sprintf(d.moments.firstRow, condition) + " UNION ALL SELECT * FROM (SELECT e.id, e.scheduled_at, e.name, e.description, " +
+	return fmt.Sprintf(d.moments.firstRow, now, condition) + " UNION ALL SELECT * FROM (SELECT e.id, e.scheduled_at, e.name, e.description, " +
 		d.usernames + text + ") list", append(args, limit)
 }
 

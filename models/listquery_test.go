@@ -20,7 +20,7 @@ func TestListQueries(t *testing.T) {
 				}
 			}
 			for _, caller := range []Caller{{}, {UserID: ID{1}}, {ID{1}, ID{2}}} {
-				query, args := store.listQuery(o, caller)
+				query, args := store.listQuery(store.dialect.moments.now, o, caller)
 				if strings.Count(query, "?") != len(args) || seen[query] {
 					t.Errorf("%s: %s with %v", name, query, args)
 				}

@@ -43,8 +43,8 @@ func NewMoment(text string) Moment {
 // moments is the SQL that reads and compares Moments.
 type moments struct {
 	now string // the moment of its own statement, as a text
-	// firstRow is a query with the columns of a list's events, for one row with now as its name, so that moment and list come from one
-	// statement. The text behind now is empty unless a condition, its %s, is true.
+	// firstRow is a query with the columns of a list's events, for one row with now, its first %s, as its name, so that moment and list come
+	// from one statement. The text behind now is empty unless a condition, the second %s, is true.
 	firstRow string
 	// lost is the condition that marks after a moment may have been pruned.
 	lost    func(saw any) clause.Expr
@@ -55,16 +55,18 @@ type moments struct {
 	numbers string // aggregates n into one text
 }
 
-// A moment of PostgreSQL is a snapshot (PostgreSQL, "Transaction ID and Snapshot Information Functions"). The marks after it are those of
-// the transactions that it does not see: all from its xmax on, and those before xmax that were running, its xip. One range of the index has
-// all of the former; each of the latter is one look-up.
+// A moment of PostgreSQL is a snapshot (PostgreSQL, "Transaction ID and Snapshot Information Functions"), with the start of the server and
+// the files of the tables. A table gets another file when it is emptied or written anew (TRUNCATE, ALTER TABLE), which fires no trigger for
+// rows. The marks after a snapshot are those of the transactions that it does not see: all from its xmax on, and those before xmax that were
+// running, its xip. One range of the index has all of the former; each of the latter is one look-up.
 //
 // The table of marks grows and shrinks by the second, so its statistics are always wrong, and a plan may have been made while it was empty.
 // So the inner queries leave the planner no choice: none can be merged into the outer one, and only the index has their order. EXISTS would
 // drop an order.
 var postgresMoments = moments{
-	now:      "moment()",
-	firstRow: "SELECT CAST('ffffffff-ffff-ffff-ffff-ffffffffffff' AS uuid), to_timestamp(0), moment(), CASE WHEN %s THEN 't' ELSE '' END, ''",
+	now: `(SELECT concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), pg_relation_filepath(tableoid), pg_relation_filenode('events'),
+		pg_relation_filenode('rsvps'), pg_relation_filenode('changes'), id) || '|' || pg_current_snapshot() FROM incarnation)`,
+	firstRow: "SELECT CAST('ffffffff-ffff-ffff-ffff-ffffffffffff' AS uuid), to_timestamp(0), %s, CASE WHEN %s THEN 't' ELSE '' END, ''",
 	lost: func(saw any) clause.Expr {
 		return gorm.Expr("NOT EXISTS (SELECT 1 FROM incarnation WHERE horizon <= pg_snapshot_xmin("+postgresSaw+"))", saw)
 	},
@@ -87,7 +89,7 @@ var sqliteMoments = moments{
 	now: sqliteLast,
 	// The driver reads a column as a time if the first query of the union declares it so. That query finds no row.
 	firstRow: "SELECT id, scheduled_at, name, description, '' FROM events WHERE number = 0 UNION ALL " +
-		"SELECT 'ffffffff-ffff-ffff-ffff-ffffffffffff', '1970-01-01 00:00:00+00:00', " + sqliteLast + ", CASE WHEN %s THEN 't' ELSE '' END, ''",
+		"SELECT 'ffffffff-ffff-ffff-ffff-ffffffffffff', '1970-01-01 00:00:00+00:00', %s, CASE WHEN %s THEN 't' ELSE '' END, ''",
 	lost: func(saw any) clause.Expr {
 		return gorm.Expr("NOT EXISTS (SELECT 1 FROM incarnation WHERE CAST(? AS INTEGER) BETWEEN horizon AND "+sqliteLast+")", saw)
 	},
@@ -112,5 +114,6 @@ func numbersIn(text *string) (numbers []int) {
 	return numbers
 }
 
-// isInRecovery reports whether a standby refused the statement: the marks are in an unlogged table, which a standby does not have.
+// isInRecovery reports whether a standby refused the statement: the marks are in an unlogged table, which a standby does not have. A server
+// refuses in the same way the first statement that a connection repeats after an ALTER TABLE of its columns.
 func isInRecovery(err error) bool { return dberr.IsCode(err, "0A000") }

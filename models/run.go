@@ -130,21 +130,13 @@ func (s *Store) apply(ctx context.Context, w batch.Write) (changed bool, err err
 	return changed, err
 }
 
-// change is apply for a write that changes a list: it notifies those who watch lists, even after an error, when w may have happened.
-func (s *Store) change(ctx context.Context, w batch.Write) (changed bool, err error) {
-	changed, err = s.apply(ctx, w)
-	if changed || err != nil {
-		s.tell()
-	}
-	return changed, err
-}
-
-// settle is change for a write whose effect may be missing for a reason. If w changed no row, reason returns an error for the client, or
-// again if w should have had an effect: then something appeared between write and look-up, and settle tries once more. If nothing is
-// missing and the second attempt has no effect either, another call has just done the same, like a second tab that joins the same event.
+// settle is apply for a write that changes a list, and whose effect may be missing for a reason. It notifies those who watch lists, even
+// after an error, when w may have happened. If w changed no row, reason looks up why in a later snapshot: it returns an error for the
+// client, or again if w should have had an effect. Then something appeared between write and look-up, and settle tries once more.
 func (s *Store) settle(ctx context.Context, w batch.Write, reason func(tx *gorm.DB) (again bool, err error)) (changed bool, err error) {
 	for tries, again := 0, true; again && tries < 2; tries++ {
-		if changed, err = s.change(ctx, w); changed || err != nil {
+		if changed, err = s.apply(ctx, w); changed || err != nil {
+			s.tell()
 			return changed, err
 		}
 		err = s.read(ctx, func(tx *gorm.DB) error {

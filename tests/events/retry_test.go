@@ -100,7 +100,7 @@ func TestReadsOnLostConnection(t *testing.T) {
 			for range test.lost {
 				servicetest.Eventually(t, 20*time.Second, "the list is read, on another connection", func() bool {
 					before := pid
-					s.Database.Read("SELECT coalesce(max(pid), ?) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%moment()%' AND pid <> ?",
+					s.Database.Read("SELECT coalesce(max(pid), ?) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%pg_current_snapshot()%' AND pid <> ?",
 						[]any{before, before}, &pid)
 					return pid != before
 				})
@@ -132,7 +132,7 @@ func TestReadsOnLostPool(t *testing.T) {
 		go func() {
 			servicetest.Eventually(t, 20*time.Second, "each connection is used", func() bool {
 				var n int
-				s.Database.Read("SELECT count(*), coalesce(string_agg(CAST(pid AS text), ','), '') FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%moment()%'", nil, &n, &pids)
+				s.Database.Read("SELECT count(*), coalesce(string_agg(CAST(pid AS text), ','), '') FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%pg_current_snapshot()%'", nil, &n, &pids)
 				return n == conns
 			})
 			tx.Rollback()

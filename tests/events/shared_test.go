@@ -166,26 +166,6 @@ func TestUnknownEventsAreNoErrors(t *testing.T) {
 	}
 }
 
-// A join that finds no event, which is there when it is looked up why, is done again: an answer that it is done already would be wrong.
-func TestJoinOfWhatAppears(t *testing.T) {
-	t.Parallel()
-	s := servicetest.Start(t, servicetest.Postgres(t))
-	bob := s.SignIn("bob")
-	const id = "01890000-0000-7000-8000-000000000001"
-	// The statement that joins does not see what its own trigger adds.
-	s.Database.Exec(`
-		CREATE FUNCTION appear() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
-			INSERT INTO events (id, world_id, name, description, scheduled_at, created_at)
-			VALUES ('` + id + `', 'w', 'n', '', '2030-01-01', now()) ON CONFLICT DO NOTHING;
-			RETURN NULL;
-		END $$;
-		CREATE TRIGGER appear AFTER INSERT ON rsvps FOR EACH STATEMENT EXECUTE FUNCTION appear()`)
-	bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
-	if n := s.Database.Count("rsvps WHERE username = 'bob'"); n != 1 {
-		t.Errorf("%d RSVPs of somebody who joined", n)
-	}
-}
-
 // slowJoins has each join take a while on PostgreSQL, so that those that come meanwhile share transactions.
 const slowJoins = `
 	CREATE FUNCTION slow() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.004); RETURN NEW; END $$;

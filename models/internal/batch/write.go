@@ -5,18 +5,17 @@ import (
 	"cmp"
 	"context"
 	"database/sql"
-	"errors"
 )
 
 // Write describes a change that can share a transaction with other callers' changes.
 //
 // No client can cause an error of a statement, which would cost the others their transaction. An unknown event, a caller who is signed out,
-// or a repetition changes no row, and the caller looks up the reason afterwards.
+// or a repetition changes no row. The statement returns the reason, or the caller looks it up afterwards.
 type Write struct {
 	Kind        Kind
 	Event, User [16]byte // zero if they do not apply, as Session
 	Session     [32]byte
-	Statements  []Statement // run in this order until one changes no row; PostgreSQL takes only one
+	Statements  []Statement // run in this order; PostgreSQL takes only one
 	// Into takes the columns of the row that the last statement returns; nil without one. Its variables are the write's own: a caller that
 	// has timed out may be gone before they are filled.
 	Into []any
@@ -69,30 +68,23 @@ type execer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 }
 
-// Run runs the statements on a connection, in a transaction, and reports whether all of them changed a row.
+// Run runs the statements on a connection, in a transaction, and reports whether the last one changed or returned a row.
 func (w *Write) Run(conn execer) (changed bool, err error) {
-	last := len(w.Statements) - 1
 	for i, st := range w.Statements {
-		if i == last && w.Into != nil {
+		if w.Into != nil && i == len(w.Statements)-1 {
 			return w.query(conn, st)
 		}
 		res, err := conn.ExecContext(context.Background(), st.SQL, st.Args...)
 		if err != nil {
 			return false, err
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			if err == nil && i > 0 {
-				err = errHalf
-			}
+		n, err := res.RowsAffected()
+		if changed = n > 0; err != nil {
 			return false, err
 		}
 	}
-	return true, nil
+	return changed, nil
 }
-
-// errHalf takes back a write of which only the first statements changed rows. It cannot happen: the statements run in one transaction, so
-// the finds of the first one are still there.
-var errHalf = errors.New("half of a write")
 
 // query runs the statement that returns a row.
 func (w *Write) query(conn execer, st Statement) (changed bool, err error) {

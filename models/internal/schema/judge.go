@@ -171,7 +171,7 @@ var postgresServed = []rule{publicSchemas, {
 	words: "the triggers %s are missing or do not always fire, so lists would go stale",
 	fix:   markTriggers.postgres,
 }, {
-	query: `SELECT concat_ws(', ', CASE WHEN to_regprocedure('moment()') IS NULL THEN 'moment' END, string_agg(name, ', ' ORDER BY name)) FROM ` + ours + ` WHERE NOT coalesce(prosecdef, false)
+	query: `SELECT coalesce(string_agg(name, ', ' ORDER BY name), '') FROM ` + ours + ` WHERE NOT coalesce(prosecdef, false)
 		OR strpos(prosrc, format('%I.changes', nspname)) = 0 AND format('search_path=%I, pg_temp', nspname) <> ALL (coalesce(proconfig, '{}'))`,
 	words: "the functions %s are missing, or write to another schema than that of the tables",
 	fix:   markTriggers.postgres,
@@ -185,8 +185,8 @@ var postgresServed = []rule{publicSchemas, {
 }, {
 	query: `SELECT coalesce(string_agg(DISTINCT name, ', '), '') FROM unnest(ARRAY['users', 'blocked_identities', 'sessions', 'events', 'rsvps', 'changes', 'incarnation']) name,
 		unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) privilege
-		WHERE NOT coalesce(has_table_privilege(to_regclass(name), privilege), true) OR NOT coalesce(has_function_privilege(to_regprocedure('moment()'), 'EXECUTE'), true)`,
-	words: "the role may not read and write %s: GRANT SELECT, INSERT, UPDATE, DELETE on all tables of the schema, and EXECUTE on the function moment(), to it",
+		WHERE NOT coalesce(has_table_privilege(to_regclass(name), privilege), true)`,
+	words: "the role may not read and write %s: GRANT SELECT, INSERT, UPDATE, DELETE on all tables of the schema to it",
 }, {
 	query:     `SELECT 'SELECT concat_ws('', ''' || coalesce(string_agg(format(', CASE WHEN ` + isBehind + ` THEN %4$L END', seq, col, tab, CAST(tab AS text)), ''), '') || ', NULL)' FROM ` + identities + ` WHERE has_sequence_privilege(seq, 'SELECT')`,
 	generated: true,

@@ -3,6 +3,7 @@ package eventlist
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"runtime/debug"
 	"sync"
 	"time"
@@ -17,7 +18,7 @@ type coalescer struct {
 	timeout time.Duration
 
 	mu sync.Mutex
-	// running has an entry for each list that is being read: the next reading, or nil if nobody waits.
+	// running has an entry for each list that is being read: the reading that callers may still share, or nil if nobody waits for the next one.
 	running map[readKey]*sharedRead
 }
 
@@ -44,12 +45,9 @@ func (c *coalescer) do(ctx context.Context, key readKey, options models.ListOpti
 	r, shared := c.running[key]
 	if r == nil {
 		r = &sharedRead{key: key, options: options, done: make(chan struct{})}
-	}
-	r.callers = append(r.callers, caller)
-	c.running[key] = nil
-	if shared {
 		c.running[key] = r
 	}
+	r.callers = append(r.callers, caller)
 	c.mu.Unlock()
 
 	if shared {
@@ -60,6 +58,7 @@ func (c *coalescer) do(ctx context.Context, key readKey, options models.ListOpti
 			return nil, fmt.Errorf("list events of world %q: %w", key.world, models.ErrBusy)
 		}
 	} else {
+		runtime.Gosched() // requests that are ready share the reading
 		c.run(r)
 	}
 	models.UsageOf(ctx).Add(r.usage) // the same for all callers
@@ -74,7 +73,7 @@ func (c *coalescer) do(ctx context.Context, key readKey, options models.ListOpti
 	return r, nil
 }
 
-// run reads r, then starts the next reading of the list. Its context outlives each request.
+// run reads r, which from now on takes no caller, then starts the next reading of the list. Its context outlives each request.
 func (c *coalescer) run(r *sharedRead) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -84,12 +83,14 @@ func (c *coalescer) run(r *sharedRead) {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		if next := c.running[r.key]; next != nil {
-			c.running[r.key] = nil
 			go c.run(next)
 		} else {
 			delete(c.running, r.key)
 		}
 	}()
+	c.mu.Lock()
+	c.running[r.key] = nil
+	c.mu.Unlock()
 	ctx := context.WithValue(context.Background(), models.Deadline{}, time.Now().Add(c.timeout))
 	usage := new(models.Usage) // not in r, which the context would keep
 	r.err = c.read(context.WithValue(ctx, models.UsageKey{}, usage), r)

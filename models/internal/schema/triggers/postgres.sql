@@ -1,20 +1,6 @@
 -- The functions and triggers that mark changes. A migration makes them, and migrate runs this again where some are missing, name another
 -- schema or do not always fire. They stand in the schema that comes first in search_path.
 
--- What the statement that calls it sees: since when its server counts, which files the tables have, and the snapshot. It is NULL where
--- nothing can be compared with it. A table gets another file when it is emptied or written anew (TRUNCATE, ALTER TABLE), which fires no
--- trigger for rows.
--- +goose StatementBegin
-CREATE OR REPLACE FUNCTION moment() RETURNS text LANGUAGE plpgsql STABLE AS $$
-BEGIN
-    IF pg_is_in_recovery() THEN
-        RETURN NULL;
-    END IF;
-    RETURN (SELECT concat_ws(' ', extract(epoch FROM pg_postmaster_start_time()), pg_relation_filepath(tableoid), pg_relation_filenode('events'),
-        pg_relation_filenode('rsvps'), pg_relation_filenode('changes'), id) || '|' || pg_current_snapshot() FROM incarnation);
-END $$;
--- +goose StatementEnd
-
 -- +goose StatementBegin
 CREATE OR REPLACE FUNCTION mark_events() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN

@@ -79,7 +79,7 @@ CREATE TABLE events (
     description  text        NOT NULL,
     -- What a cursor can name: whole milliseconds of the years 1970 to 9999 (UTC).
     scheduled_at timestamptz NOT NULL CHECK (scheduled_at >= '1970-01-01 00:00:00+00' AND scheduled_at < '10000-01-01 00:00:00+00'
-        AND scheduled_at AT TIME ZONE 'UTC' = date_trunc('milliseconds', scheduled_at AT TIME ZONE 'UTC')),
+        AND scheduled_at = date_bin('1 ms', scheduled_at, '1970-01-01 00:00:00+00')),
     created_at   timestamptz NOT NULL,
     -- Stands for the request with which the event was created; NULL if that had no Idempotency-Key.
     request_hash bytea       CHECK (length(request_hash) = 32)
@@ -128,7 +128,6 @@ INSERT INTO incarnation DEFAULT VALUES;
 -- +goose Down
 DROP TABLE changes;
 DROP TABLE incarnation;
-DROP FUNCTION moment;
 DROP TABLE rsvps;
 DROP TABLE events;
 DROP TABLE sessions;
