@@ -79,9 +79,7 @@ func (b *bench) seed(url string, statements []string) {
 	db := must(pgx.Connect(context.Background(), url))
 	defer db.Close(context.Background())
 	for _, statement := range slices.Concat([]string{"SET session_replication_role = replica"}, statements, []string{"VACUUM ANALYZE", "CHECKPOINT"}) {
-		if _, err := db.Exec(context.Background(), statement); err != nil {
-			b.Fatal(statement, err)
-		}
+		must(db.Exec(context.Background(), statement))
 	}
 }
 
