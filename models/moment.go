@@ -114,6 +114,5 @@ func numbersIn(text *string) (numbers []int) {
 	return numbers
 }
 
-// isInRecovery reports whether a standby refused the statement: the marks are in an unlogged table, which a standby does not have. A server
-// refuses in the same way the first statement that a connection repeats after an ALTER TABLE of its columns.
+// isInRecovery reports whether a standby refused the statement: the marks are in an unlogged table, which a standby does not have.
 func isInRecovery(err error) bool { return dberr.IsCode(err, "0A000") }

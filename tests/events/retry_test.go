@@ -116,19 +116,6 @@ func TestReadsOnLostConnection(t *testing.T) {
 	}
 }
 
-// An ALTER TABLE makes the plan of a list stale. The next list of the connection does without it.
-func TestListAfterAlterTable(t *testing.T) {
-	t.Parallel()
-	s := servicetest.Start(t, servicetest.Postgres(t), func(o *servicetest.Options) { o.DBMaxConns, o.ListCache = 1, 0 })
-	alice := s.SignIn("alice")
-	alice.Create("plaza", "a", servicetest.When)
-	before := alice.Get(servicetest.Plaza)
-	s.Database.Exec("ALTER TABLE events ALTER name TYPE varchar(1000)")
-	for range 2 {
-		alice.Get(servicetest.Plaza).Is(200, before.Body)
-	}
-}
-
 // All connections of a pool may be lost at once. Who has met one of them meets no other.
 func TestReadsOnLostPool(t *testing.T) {
 	const conns = 12
