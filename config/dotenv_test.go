@@ -1,22 +1,24 @@
 package config_test
 
 import (
+	"cmp"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 
 	"worldevents/config"
+	"worldevents/tests/servicetest"
 )
 
 // writeDotEnv makes a folder with a file .env the working directory until the test ends.
 func writeDotEnv(t *testing.T, text string) {
 	t.Helper()
 	t.Chdir(t.TempDir())
-	noError(t, os.WriteFile(".env", []byte(text), 0o600))
+	servicetest.NoError(t, os.WriteFile(".env", []byte(text), 0o600))
 }
 
 // Values are literal: no secret is cut at a dollar sign. A name that is no setting is told, whatever it is.
@@ -58,25 +60,16 @@ func TestDotEnv(t *testing.T) {
 		if len(problems) > 0 {
 			got = errors.Join(problems...).Error()
 		}
-		if got != want {
-			t.Errorf("%q is %q, want %q", line, got, want)
-		}
+		servicetest.Is(t, got, want, "%q", line)
 	}
 	writeDotEnv(t, "ALOWED_ORIGINS=https://app.example.org\nEDITOR=vi\nlog_level=\nPGAPPNAME=we\nTZ=UTC\n")
 	setEnv(t, development, "TZ=", "EDITOR=ed") // which is the editor's, wherever else it stands
-	c, err := config.Load(true)
-	if err != nil || !slices.Equal(c.Warnings, []string{"ALOWED_ORIGINS is no setting and has no effect"}) {
-		t.Errorf("%v %q", err, c.Warnings)
-	}
-	setEnv(t, development)
-	c, err = config.Load(true)
-	if err != nil || !slices.Equal(c.Warnings, []string{
-		"ALOWED_ORIGINS is no setting and has no effect", "EDITOR is no setting and has no effect", "TZ is no setting and has no effect",
-	}) {
-		t.Errorf("%v %q", err, c.Warnings)
-	}
+	const noSetting = " is no setting and has no effect"
+	servicetest.Is(t, servicetest.Must(config.Load(true))(t).Warnings, []string{"ALOWED_ORIGINS" + noSetting}, "warnings")
+	all := []string{"ALOWED_ORIGINS" + noSetting, "EDITOR" + noSetting, "TZ" + noSetting}
+	servicetest.Is(t, mustLoad(t, development).Warnings, all, "warnings")
 	t.Chdir(t.TempDir())
-	noError(t, os.Mkdir(".env", 0o700))
+	servicetest.NoError(t, os.Mkdir(".env", 0o700))
 	refuses(t, "", ".env: is a directory")
 }
 
@@ -124,33 +117,24 @@ func TestDotEnvThatOthersCanWrite(t *testing.T) {
 		{0o600, false, ""}, {0o644, false, ""}, {0o620, false, mode}, {0o602, false, mode}, {0o600, true, owner},
 	} {
 		writeDotEnv(t, "DOCS=false\n")
-		noError(t, os.Chmod(".env", test.mode))
+		servicetest.NoError(t, os.Chmod(".env", test.mode))
 		if test.given {
-			giveAway(t, ".env")
+			give(t, ".env", 65534)
 		}
 		for _, linked := range []bool{false, true} {
 			if linked {
 				file := filepath.Join(t.TempDir(), "settings")
-				noError(t, errors.Join(os.Rename(".env", file), os.Symlink(file, ".env")))
+				servicetest.NoError(t, errors.Join(os.Rename(".env", file), os.Symlink(file, ".env")))
 			}
-			setEnv(t, development)
-			if c, err := config.Load(true); err != nil || strings.Join(c.Warnings, "\n") != test.says {
-				t.Errorf("development: %v %q, want %q", err, c.Warnings, test.says)
-			} else if _, err := c.RereadLogLevel(); err != nil {
-				t.Errorf("development, the level: %v", err)
-			}
+			c := mustLoad(t, development)
+			servicetest.Is(t, strings.Join(c.Warnings, "\n"), test.says, "development warns")
+			servicetest.Must(c.RereadLogLevel())(t)
 			setEnv(t, production, "DB_TIMEOUT=0")
 			c, problems := config.Inspect(true)
-			want := "DB_TIMEOUT: must be from 1ms to 30s, when the server gives a response up"
-			if test.says != "" {
-				want += "\n" + test.says
-			}
-			if err := errors.Join(problems...); err.Error() != want {
-				t.Errorf("production: %q, want %q", err, want)
-			}
-			if _, err := c.RereadLogLevel(); err == nil != (test.says == "") || err != nil && err.Error() != test.says {
-				t.Errorf("production, the level: %v, want %q", err, test.says)
-			}
+			const other = "DB_TIMEOUT: must be from 1ms to 30s, when the server gives a response up"
+			servicetest.Is(t, errors.Join(problems...).Error(), strings.TrimSpace(other+"\n"+test.says), "production refuses")
+			_, err := c.RereadLogLevel()
+			servicetest.Is(t, fmt.Sprint(err), cmp.Or(test.says, "<nil>"), "production reads the level")
 		}
 	}
 }
@@ -159,18 +143,11 @@ func TestDotEnvThatOthersCanWrite(t *testing.T) {
 func TestDotEnvOfRoot(t *testing.T) {
 	writeDotEnv(t, "DOCS=false\n")
 	setEnv(t, production)
-	noError(t, errors.Join(os.Chmod(".", 0o755), os.Chmod(".env", 0o644)))
-	if os.Geteuid() != 0 {
-		if mustGiveAway {
-			t.Fatal("needs root")
-		}
-		t.Skip("needs root")
-	}
-	noError(t, syscall.Seteuid(65534))
+	servicetest.NoError(t, errors.Join(os.Chmod(".", 0o755), os.Chmod(".env", 0o644)))
+	give(t, ".env", 0)
+	servicetest.NoError(t, syscall.Seteuid(65534))
 	_, err := config.Load(true)
-	if err := errors.Join(err, syscall.Seteuid(0)); err != nil {
-		t.Error(err)
-	}
+	servicetest.NoError(t, errors.Join(err, syscall.Seteuid(0)))
 }
 
 // LOG_LEVEL is read again with the rest left alone.
@@ -180,14 +157,12 @@ func TestRereadLogLevel(t *testing.T) {
 	for _, test := range []struct{ file, want string }{
 		{"LOG_LEVEL=debug\nDOCS=x", "DEBUG"}, {"", "INFO"}, {"LOG_LEVEL=loud", "LOG_LEVEL: must be debug, info, warn or error"}, {"x", ".env:1: must be NAME=value"},
 	} {
-		noError(t, os.WriteFile(".env", []byte(test.file), 0o600))
+		servicetest.NoError(t, os.WriteFile(".env", []byte(test.file), 0o600))
 		level, err := c.RereadLogLevel()
 		got := level.String()
 		if err != nil {
 			got = err.Error()
 		}
-		if got != test.want {
-			t.Errorf("%q is %q, want %q", test.file, got, test.want)
-		}
+		servicetest.Is(t, got, test.want, "%q", test.file)
 	}
 }

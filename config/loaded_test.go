@@ -2,11 +2,11 @@ package config_test
 
 import (
 	"maps"
-	"slices"
 	"strings"
 	"testing"
 
 	"worldevents/config"
+	"worldevents/tests/servicetest"
 )
 
 // The defaults of the operating interface.
@@ -21,27 +21,16 @@ func TestDefaults(t *testing.T) {
 		"OIDC_ISSUER": "", "OIDC_CLIENT_ID": "", "OIDC_CLIENT_SECRET": "", "OIDC_CLIENT_SECRET_FILE": "", "OIDC_SCOPES": "openid profile", "OIDC_USERNAME_CLAIM": "preferred_username",
 		"RATE_LIMIT": "0", "WRITE_RATE": "10", "MAX_IN_FLIGHT": "2048", "MAX_WAITING": "10000", "MAX_CONNECTIONS": "0", "LIST_CACHE": "64", "DOCS": "true", "EVENTS_PAGE": "true", "LOG_LEVEL": "INFO", "LOG_FORMAT": "json", "ACCESS_LOG": "all", "SHUTDOWN_TIMEOUT": "10s",
 	}
-	differ := func(got, want map[string]string) {
-		t.Helper()
-		for name, value := range got {
-			if value != want[name] {
-				t.Errorf("%s is %q, want %q", name, value, want[name])
-			}
-		}
-		if !slices.Equal(slices.Sorted(maps.Keys(got)), slices.Sorted(maps.Keys(want))) {
-			t.Errorf("settings %v", got)
-		}
-	}
-	differ(mustLoad(t, "JWT_SECRET="+key).Settings(), want)
+	servicetest.Is(t, mustLoad(t, "JWT_SECRET="+key).Settings(), want, "the settings")
 	empty := ""
 	for name := range want { // empty is unset, but where it turns something off
 		empty += name + "=\n"
 	}
 	off := maps.Clone(want)
 	off["ADMIN_ADDR"], off["HSTS"] = "", ""
-	differ(mustLoad(t, empty+"JWT_SECRET="+key).Settings(), off)
+	servicetest.Is(t, mustLoad(t, empty+"JWT_SECRET="+key).Settings(), off, "the settings, all empty")
 	want["APP_ENV"], want["LISTEN_ADDR"], want["LOG_FORMAT"] = "development", "127.0.0.1:8080,[::1]:8080", "text"
-	differ(mustLoad(t, development).Settings(), want)
+	servicetest.Is(t, mustLoad(t, development).Settings(), want, "the settings in development")
 }
 
 // What follows another setting follows it.
@@ -69,12 +58,8 @@ func TestFollowing(t *testing.T) {
 		{public + "LOG_FORMAT=text", "LOG_FORMAT", "text"},
 	} {
 		c := mustLoad(t, development, test.settings)
-		if got := c.Settings()[test.name]; got != test.want {
-			t.Errorf("%s: %s is %q, want %q", test.settings, test.name, got, test.want)
-		}
-		if got := c.Base.String(); got != c.BaseURL {
-			t.Errorf("%s: BASE_URL is %s and %s", test.settings, got, c.BaseURL)
-		}
+		servicetest.Is(t, c.Settings()[test.name], test.want, "%s: %s", test.settings, test.name)
+		servicetest.Is(t, c.Base.String(), c.BaseURL, "%s: the parsed BASE_URL", test.settings)
 	}
 }
 
@@ -93,66 +78,20 @@ func TestSettingsAreMasked(t *testing.T) {
 	} {
 		setEnv(t, development, test.settings)
 		c, _ := config.Inspect(true)
-		if got := c.Settings()[test.name]; got != test.want {
-			t.Errorf("%s: %s is %q, want %q", test.settings, test.name, got, test.want)
-		}
+		servicetest.Is(t, c.Settings()[test.name], test.want, "%s: %s", test.settings, test.name)
 	}
 }
 
 // misspelt names are near those of settings.
 const misspelt = "ALOWED_ORIGINS=x\nBASE_URI=x\nBSAE_URL=x\nCOOKIEDOMAIN=x\nCOOKIE-DOMAIN=x\nDB_TIMOEUT=x\nJWT_SECRETS=" + key + "\nLISTEN_ADDRESS=x\nMAX_WATING=x\nREFRESH_TOKN_TL=x\nTRUSTED_PROXY=x\nTrusted_Proxies=x\ndocs=x\njwt_secret=x"
 
-// ordinary names are those of other programs.
-const ordinary = `HOME=/root
-PATH=/bin
-USER=x
-SHELL=/bin/sh
-LANG=C
-TERM=xterm
-TZ=UTC
-HOSTNAME=h
-DISPLAY=:0
-MAIL=x
-EDITOR=vi
-PGHOST=x
-PGPORT=1
-PGUSER=x
-PGDATABASE=x
-DB_HOST=x
-DB_USER=x
-DB_NAME=x
-DB_TIMEZONE=UTC
-DATABASE_USER=x
-DATABASE_HOST=x
-TLS_CERT=x
-TLS_KEY=x
-HTTP_PROXY=
-https_proxy=http://10.0.0.1
-NO_PROXY=x
-NODE_ENV=production
-PORT=80
-BASE_DIR=/
-PAGE_URL=x
-SESSION_MANAGER=local/x
-DBUS_SESSION_BUS_ADDRESS=x
-XDG_SESSION_ID=1
-LISTEN_FDS=1
-LISTEN_PID=1
-LOG_FILE=x
-LOG_DIR=x
-LOG_PATH=x
-APP_NAME=x
-APP_URL=x
-APP_KEY=x
-ADMIN_USER=x
-ADMIN_EMAIL=x
-RATE=1
-HOSTS=x
-DOTS=x
-BASE_UID=1
-GIT_SECRET=x
-KUBERNETES_SERVICE_HOST=10.0.0.1
-ALOWED_ORIGINS=` // empty is unset
+// ordinary names are those of other programs, and one that is empty, which is unset.
+var ordinary = strings.Join(strings.Fields(`
+	HOME=/root PATH=/bin USER=x SHELL=/bin/sh LANG=C TERM=xterm TZ=UTC HOSTNAME=h DISPLAY=:0 MAIL=x EDITOR=vi PGHOST=x PGPORT=1 PGUSER=x
+	PGDATABASE=x DB_HOST=x DB_USER=x DB_NAME=x DB_TIMEZONE=UTC DATABASE_USER=x DATABASE_HOST=x TLS_CERT=x TLS_KEY=x HTTP_PROXY=
+	https_proxy=http://10.0.0.1 NO_PROXY=x NODE_ENV=production PORT=80 BASE_DIR=/ PAGE_URL=x SESSION_MANAGER=local/x DBUS_SESSION_BUS_ADDRESS=x
+	XDG_SESSION_ID=1 LISTEN_FDS=1 LISTEN_PID=1 LOG_FILE=x LOG_DIR=x LOG_PATH=x APP_NAME=x APP_URL=x APP_KEY=x ADMIN_USER=x ADMIN_EMAIL=x RATE=1
+	HOSTS=x DOTS=x BASE_UID=1 GIT_SECRET=x KUBERNETES_SERVICE_HOST=10.0.0.1 ALOWED_ORIGINS=`), "\n")
 
 // What is allowed but rarely meant is one warning, and shows no secret.
 func TestWarnings(t *testing.T) {
@@ -198,8 +137,6 @@ func TestWarnings(t *testing.T) {
 		{development + "\nDEVELOPMENT_PUBLIC=true\nBASE_URL=http://we.example.org", []string{anybody}},
 		{development + "\nDEVELOPMENT_PUBLIC=true", nil},
 	} {
-		if got := mustLoad(t, test.settings).Warnings; !slices.Equal(got, test.want) {
-			t.Errorf("%q:\n got %q\nwant %q", test.settings, got, test.want)
-		}
+		servicetest.Is(t, mustLoad(t, test.settings).Warnings, test.want, "%q", test.settings)
 	}
 }

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"worldevents/config"
+	"worldevents/tests/servicetest"
 )
 
 const otherKey = "2a4c6e80b1d3f597c8e0a2d4f6081b3d5f7193a5c7e9fb0d2e4f60718293a4b5"
@@ -18,7 +20,7 @@ const otherKey = "2a4c6e80b1d3f597c8e0a2d4f6081b3d5f7193a5c7e9fb0d2e4f60718293a4
 func write(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")
-	noError(t, os.WriteFile(path, []byte(text), 0o600))
+	servicetest.NoError(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
@@ -35,11 +37,11 @@ func TestSecretFileRefused(t *testing.T) {
 	unreadable, why := write(t, long), "permission denied"
 	if os.Geteuid() == 0 {
 		unreadable, why = "/proc/self/mem", "input/output error"
-	} else if err := os.Chmod(unreadable, 0); err != nil {
-		t.Fatal(err)
+	} else {
+		servicetest.NoError(t, os.Chmod(unreadable, 0))
 	}
 	pipe := filepath.Join(t.TempDir(), "pipe")
-	noError(t, syscall.Mkfifo(pipe, 0o600))
+	servicetest.NoError(t, syscall.Mkfifo(pipe, 0o600))
 	for _, test := range []struct{ path, says string }{
 		{filepath.Join(t.TempDir(), "none"), "no such file or directory"},
 		{"none/none", "no such file or directory"},
@@ -62,8 +64,7 @@ func TestSecretFileRefused(t *testing.T) {
 	} {
 		for _, setting := range []string{"JWT_SECRET_FILE", "DATABASE_URL_FILE", "OIDC_CLIENT_SECRET_FILE"} {
 			setEnv(t, "APP_ENV=development\nDOCS=x", from(t, setting, test.path))
-			want := fmt.Sprintf("%s: %q: %s\nDOCS: must be true or false", setting, test.path, test.says)
-			refuses(t, setting, want)
+			refuses(t, setting, fmt.Sprintf("%s: %q: %s\nDOCS: must be true or false", setting, test.path, test.says))
 		}
 	}
 	// What is in a file is held to the rules of the setting. What looks like a secret in the place of a path is not shown.
@@ -105,14 +106,13 @@ func TestSecretAndItsFile(t *testing.T) {
 		{"JWT_SECRET=" + key, "OIDC_CLIENT_SECRET=" + otherKey + "\nOIDC_CLIENT_SECRET_FILE=key\nOIDC_ISSUER=https://login.example.org\nOIDC_CLIENT_ID=x", "OIDC_CLIENT_SECRET"},
 	} {
 		writeDotEnv(t, test.dotEnv)
-		noError(t, errors.Join(os.WriteFile("key", []byte(otherKey), 0o600), os.WriteFile("url", []byte("sqlite:x.db"), 0o600)))
+		servicetest.NoError(t, errors.Join(os.WriteFile("key", []byte(otherKey), 0o600), os.WriteFile("url", []byte("sqlite:x.db"), 0o600)))
 		setEnv(t, "APP_ENV=development", test.env)
-		c, err := config.Load(true)
-		if want := fmt.Sprintf(both, test.refused); test.refused != "" && (err == nil || err.Error() != want) {
-			t.Errorf("%q, %q: %v, want %s", test.dotEnv, test.env, err, want)
-		}
-		if test.refused == "" && (err != nil || string(c.Keys[0]) != otherKey) {
-			t.Errorf("%q, %q: %v, not the other key", test.dotEnv, test.env, err)
+		if test.refused != "" {
+			refuses(t, test.env, fmt.Sprintf(both, test.refused))
+		} else {
+			c := servicetest.Must(config.Load(true))(t)
+			servicetest.Is(t, string(c.Keys[0]), otherKey, "%q, %q: the key", test.dotEnv, test.env)
 		}
 	}
 }
@@ -120,34 +120,27 @@ func TestSecretAndItsFile(t *testing.T) {
 // Files are read as Kubernetes mounts them, behind links, and with any line ending. They hold what the setting itself may.
 func TestSecretFiles(t *testing.T) {
 	dir := t.TempDir()
-	noError(t, errors.Join(
+	servicetest.NoError(t, errors.Join(
 		os.Mkdir(dir+"/..2030_01_01", 0o755), os.WriteFile(dir+"/..2030_01_01/jwt", []byte(key), 0o644),
 		os.Symlink("..2030_01_01", dir+"/..data"), os.Symlink("..data/jwt", dir+"/jwt"),
 	))
 	for path, want := range map[string]string{
-		dir + "/jwt": key, write(t, key+"\n"): key, write(t, key+"\r\n"): key, write(t, key+", "+otherKey+"\n"): key + " " + otherKey,
+		dir + "/jwt": key, write(t, key+"\n"): key, write(t, key+"\r\n"): key, write(t, key+", "+otherKey+"\n"): key + "," + otherKey,
 		write(t, key+strings.Repeat(" ", 65536-len(key))): key,
 	} {
 		c := mustLoad(t, "APP_ENV=development", from(t, "JWT_SECRET_FILE", path))
-		var keys []string
-		for _, key := range c.Keys {
-			keys = append(keys, string(key))
-		}
-		if got := strings.Join(keys, " "); got != want || c.DatabaseURL != "sqlite:from-file.db" || c.OIDCClientSecret != "of the client" {
-			t.Errorf("keys %q, want %q; %s %s", got, want, c.DatabaseURL, c.OIDCClientSecret)
-		}
-		if c.Source("JWT_SECRET") != "JWT_SECRET_FILE" || c.Source("JWT_ISSUER") != "JWT_ISSUER" {
-			t.Errorf("sources %s, %s", c.Source("JWT_SECRET"), c.Source("JWT_ISSUER"))
-		}
+		servicetest.Is(t, joined(c.Keys), want, "the keys in %s", path)
+		servicetest.Is(t, [2]string{c.DatabaseURL, c.OIDCClientSecret}, [2]string{"sqlite:from-file.db", "of the client"}, "the others")
+		servicetest.Is(t, [2]string{c.Source("JWT_SECRET"), c.Source("JWT_ISSUER")}, [2]string{"JWT_SECRET_FILE", "JWT_ISSUER"}, "the sources")
 	}
-	if c := mustLoad(t, development); c.Source("JWT_SECRET") != "JWT_SECRET" {
-		t.Errorf("source %s", c.Source("JWT_SECRET"))
-	}
+	servicetest.Is(t, mustLoad(t, development).Source("JWT_SECRET"), "JWT_SECRET", "the source without a file")
 	// The path of a database is set, too.
-	if c := mustLoad(t, production, "DATABASE_URL=\nDATABASE_URL_FILE="+write(t, "sqlite:x.db")); len(c.Warnings) > 0 {
-		t.Errorf("warnings %q", c.Warnings)
-	}
+	c := mustLoad(t, production, "DATABASE_URL=\nDATABASE_URL_FILE="+write(t, "sqlite:x.db"))
+	servicetest.Is(t, len(c.Warnings), 0, "warnings: %q", c.Warnings)
 }
+
+// joined are keys as JWT_SECRET has them.
+func joined(keys [][]byte) string { return string(bytes.Join(keys, []byte(","))) }
 
 // Whoever can write the file of the keys signs in as anybody: production refuses that, and development warns. The owner may be
 // anybody, as a container engine mounts files of the host's users.
@@ -158,29 +151,24 @@ func TestSecretFileThatOthersCanWrite(t *testing.T) {
 		t.Helper()
 		setEnv(t, production, "JWT_SECRET=\nJWT_SECRET_FILE=key")
 		c, problems := config.Inspect(true)
-		if err := errors.Join(problems...); err == nil == exposed || err != nil && err.Error() != says {
-			t.Errorf("production: %v, exposed %v", err, exposed)
-		}
-		file, err := c.ReadFile("JWT_SECRET_FILE")
-		noError(t, err)
-		if _, _, err := c.RereadKeys(file); err == nil == exposed || err != nil && err.Error() != strings.TrimPrefix(says, "JWT_SECRET_FILE: ") {
-			t.Errorf("production, again: %v, exposed %v", err, exposed)
-		}
+		file := servicetest.Must(c.ReadFile("JWT_SECRET_FILE"))(t)
+		_, _, err := c.RereadKeys(file)
+		want := map[bool]string{true: says + ", then " + strings.TrimPrefix(says, "JWT_SECRET_FILE: "), false: "<nil>, then <nil>"}[exposed]
+		servicetest.Is(t, fmt.Sprintf("%v, then %v", errors.Join(problems...), err), want, "production")
 		c = mustLoad(t, "APP_ENV=development\nJWT_SECRET_FILE=key")
 		_, again, err := c.RereadKeys(file)
+		servicetest.NoError(t, err)
 		for _, warnings := range [][]string{c.Warnings, again} {
-			if err != nil || strings.Join(warnings, "\n") != map[bool]string{true: says}[exposed] {
-				t.Errorf("development: %v %q, exposed %v", err, warnings, exposed)
-			}
+			servicetest.Is(t, strings.Join(warnings, "\n"), map[bool]string{true: says}[exposed], "development warns")
 		}
 	}
 	for mode, exposed := range map[os.FileMode]bool{0o600: false, 0o644: false, 0o444: false, 0o620: true, 0o602: true} {
 		os.Remove("key")
-		noError(t, errors.Join(os.WriteFile("key", []byte(key), 0o600), os.Chmod("key", mode)))
+		servicetest.NoError(t, errors.Join(os.WriteFile("key", []byte(key), 0o600), os.Chmod("key", mode)))
 		refuses(exposed)
 	}
-	noError(t, os.Chmod("key", 0o644))
-	giveAway(t, "key")
+	servicetest.NoError(t, os.Chmod("key", 0o644))
+	give(t, "key", 65534)
 	refuses(false)
 }
 
@@ -188,25 +176,16 @@ func TestSecretFileThatOthersCanWrite(t *testing.T) {
 func TestRereadKeys(t *testing.T) {
 	file := write(t, key)
 	c := mustLoad(t, production, "JWT_SECRET=\nJWT_SECRET_FILE="+file)
-	for _, test := range []struct{ text, keys, warning, err string }{
-		{otherKey + "," + key + "\n", otherKey + "," + key, "", ""},
-		{strings.Repeat("ab", 16), strings.Repeat("ab", 16), "", ""},
-		{key + "," + hidden, "", "", "JWT_SECRET_FILE: key 2 is shorter than 32 bytes"},
-		{"", "", "", fmt.Sprintf("%q: is empty", file)},
+	for _, test := range []struct{ text, keys, says string }{
+		{otherKey + "," + key + "\n", otherKey + "," + key, "<nil>"},
+		{strings.Repeat("ab", 16), strings.Repeat("ab", 16), "<nil>"},
+		{key + "," + hidden, "", "JWT_SECRET_FILE: key 2 is shorter than 32 bytes"},
+		{"", "", fmt.Sprintf("%q: is empty", file)},
 	} {
-		noError(t, os.WriteFile(file, []byte(test.text), 0o600))
-		var keys []string
-		now, err := c.ReadFile("JWT_SECRET_FILE")
-		noError(t, err)
-		read, warnings, err := c.RereadKeys(now)
-		for _, key := range read {
-			keys = append(keys, string(key))
-		}
-		if strings.Join(keys, ",") != test.keys || strings.Join(warnings, "\n") != test.warning || fmt.Sprint(err) != map[bool]string{true: "<nil>", false: test.err}[test.err == ""] {
-			t.Errorf("%q: %q %q %v", test.text, keys, warnings, err)
-		}
+		servicetest.NoError(t, os.WriteFile(file, []byte(test.text), 0o600))
+		keys, warnings, err := c.RereadKeys(servicetest.Must(c.ReadFile("JWT_SECRET_FILE"))(t))
+		servicetest.Is(t, joined(keys), test.keys, "the keys in %q", test.text)
+		servicetest.Is(t, fmt.Sprint(err, len(warnings)), test.says+" 0", "the error and warnings of %q", test.text)
 	}
-	if string(c.Keys[0]) != key {
-		t.Error("the keys have changed")
-	}
+	servicetest.Is(t, string(c.Keys[0]), key, "the key of before")
 }
