@@ -1,7 +1,6 @@
 package models
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"time"
@@ -10,9 +9,6 @@ import (
 
 	"worldevents/models/internal/schema"
 )
-
-// Write lets tests use the database as somebody would who adds a statement.
-func (s *Store) Write(ctx context.Context, fn func(tx *gorm.DB) error) error { return s.write(ctx, fn) }
 
 // EachStatement calls see with every statement that goes through GORM from now on.
 func (s *Store) EachStatement(see func(sql string)) {

@@ -3,13 +3,16 @@ package models_test
 import (
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+
+	"gorm.io/gorm/schema"
 
 	"worldevents/models"
 	"worldevents/tests/servicetest"
 )
 
-// The list of tables and columns that a schema is held to is that of the migrations.
+// The list of tables and columns that a schema is held to is that of the migrations, and GORM's models have the same columns.
 func TestSchemaTables(t *testing.T) {
 	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
 		query := "SELECT m.name || '.' || c.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name NOT LIKE 'sqlite%' AND m.name NOT IN ('goose_db_version', 'changes', 'incarnation')"
@@ -30,4 +33,19 @@ func TestSchemaTables(t *testing.T) {
 		})
 		servicetest.Is(t, got, want, "the tables of models/internal/schema")
 	})
+	described := make(map[string]bool) // the tables
+	var got []string
+	for _, model := range []any{&models.User{}, &models.Session{}, &models.Event{}, &models.RSVP{}} {
+		parsed := servicetest.Must(schema.Parse(model, new(sync.Map), schema.NamingStrategy{}))(t)
+		described[parsed.Table] = true
+		for _, name := range parsed.DBNames {
+			got = append(got, parsed.Table+"."+name)
+		}
+	}
+	slices.Sort(got)
+	want := slices.DeleteFunc(models.SchemaColumns(), func(name string) bool {
+		table, _, _ := strings.Cut(name, ".")
+		return !described[table]
+	})
+	servicetest.Is(t, got, want, "the columns of the models")
 }
