@@ -1,8 +1,8 @@
 package models_test
 
 import (
+	"errors"
 	"fmt"
-	"net/url"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -40,6 +40,15 @@ func openStore(t *testing.T, url string) *models.Store {
 	return s
 }
 
+// migrated is a Store on a server's database, with one connection, which makes all plans.
+func migrated(t *testing.T, server *servicetest.PostgresServer) *models.Store {
+	t.Helper()
+	s := servicetest.Must(models.Open(models.Options{URL: server.URL(), MaxConns: 1, Timeout: time.Minute}))(t)
+	t.Cleanup(func() { s.Close() })
+	servicetest.NoError(t, s.Migrate(t.Context()))
+	return s
+}
+
 // awaits fails unless another instance tells of a write.
 func (e *ear) awaits(t *testing.T, what string) {
 	t.Helper()
@@ -61,75 +70,60 @@ func createEvent(t *testing.T, s *models.Store, caller models.Caller, world stri
 	return servicetest.Must(s.CreateEvent(t.Context(), caller, newEvent(world)))(t)
 }
 
+// second is the error of a call.
+func second[T any](_ T, err error) error { return err }
+
 // A write is told before its call returns, if it has changed something.
 func TestOwnWrites(t *testing.T) {
 	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
-		e := newEar(t, db.URL)
+		e, ctx := newEar(t, db.URL), t.Context()
 		alice, bob, nobody := addCaller(t, e.Store, "alice"), addCaller(t, e.Store, "bob"), models.Caller{UserID: models.ID{1}}
 		var event models.ID
-		create := func(caller models.Caller, world string) (err error) {
-			event, err = e.CreateEvent(t.Context(), caller, newEvent(world))
-			return err
-		}
-		leave := func(caller models.Caller, event models.ID) error {
-			_, err := e.LeaveEvent(t.Context(), caller, event)
-			return err
-		}
-		edit := func() error {
-			_, err := e.EditEvent(t.Context(), event, models.EventEdit{Name: new("other")})
-			return err
-		}
-		editOwn := func(caller models.Caller) error {
-			seen, err := e.FindOwnEvent(t.Context(), caller.UserID, event)
-			if err != nil {
+		create := func(caller models.Caller, world string) func() error {
+			return func() (err error) {
+				event, err = e.CreateEvent(ctx, caller, newEvent(world))
 				return err
 			}
+		}
+		editOwn := func(caller models.Caller) error {
+			seen, err := e.FindOwnEvent(ctx, caller.UserID, event)
 			next := seen
 			next.Name += "!"
-			return e.EditOwnEvent(t.Context(), caller, seen, next)
+			return errors.Join(err, e.EditOwnEvent(ctx, caller, seen, next))
 		}
-		rename := func() error { _, err := e.RenameUser(t.Context(), models.Who{Username: "alice"}, "alicia"); return err }
-		prune := func() error {
-			_, err := e.RemoveEvents(t.Context(), models.EventRemoval{EventFilter: models.EventFilter{World: "old"}, Progress: func(models.RemovedEvents) {}})
-			return err
-		}
+		old := models.EventRemoval{EventFilter: models.EventFilter{World: "old"}, Progress: func(models.RemovedEvents) {}}
 		for _, step := range []struct {
 			name       string
 			do         func() error
 			fail, told bool
 		}{
-			{"create by nobody", func() error { return create(nobody, "w") }, true, false},
-			{"create", func() error { return create(alice, "w") }, false, true},
-			{"join", func() error { return e.JoinEvent(t.Context(), bob, event) }, false, true},
-			{"join again", func() error { return e.JoinEvent(t.Context(), bob, event) }, false, false},
-			{"join by nobody", func() error { return e.JoinEvent(t.Context(), nobody, event) }, true, false},
-			{"join nothing", func() error { return e.JoinEvent(t.Context(), bob, models.ID{2}) }, true, false},
-			{"leave", func() error { return leave(bob, event) }, false, true},
-			{"leave again", func() error { return leave(bob, event) }, false, false},
-			{"leave by nobody", func() error { return leave(nobody, event) }, true, false},
-			{"leave nothing", func() error { return leave(bob, models.ID{2}) }, true, false},
-			{"rename", rename, false, true},
-			{"edit", edit, false, true},
+			{"create by nobody", create(nobody, "w"), true, false},
+			{"create", create(alice, "w"), false, true},
+			{"join", func() error { return e.JoinEvent(ctx, bob, event) }, false, true},
+			{"join again", func() error { return e.JoinEvent(ctx, bob, event) }, false, false},
+			{"join by nobody", func() error { return e.JoinEvent(ctx, nobody, event) }, true, false},
+			{"join nothing", func() error { return e.JoinEvent(ctx, bob, models.ID{2}) }, true, false},
+			{"leave", func() error { return second(e.LeaveEvent(ctx, bob, event)) }, false, true},
+			{"leave again", func() error { return second(e.LeaveEvent(ctx, bob, event)) }, false, false},
+			{"leave by nobody", func() error { return second(e.LeaveEvent(ctx, nobody, event)) }, true, false},
+			{"leave nothing", func() error { return second(e.LeaveEvent(ctx, bob, models.ID{2})) }, true, false},
+			{"rename", func() error { return second(e.RenameUser(ctx, models.Who{Username: "alice"}, "alicia")) }, false, true},
+			{"edit", func() error { return second(e.EditEvent(ctx, event, models.EventEdit{Name: new("other")})) }, false, true},
 			{"edit by its creator", func() error { return editOwn(alice) }, false, true},
 			{"edit by another", func() error { return editOwn(bob) }, true, false},
-			{"cancel by another", func() error { _, err := e.CancelEvent(t.Context(), bob, event); return err }, true, false},
-			{"cancel", func() error { _, err := e.CancelEvent(t.Context(), alice, event); return err }, false, true},
-			{"cancel again", func() error { _, err := e.CancelEvent(t.Context(), alice, event); return err }, true, false},
-			{"create another", func() error { return create(alice, "w") }, false, true},
-			{"remove a user", func() error {
-				_, err := e.RemoveUser(t.Context(), models.Who{Username: "alicia"}, models.UserRemoval{})
-				return err
-			}, false, true},
-			{"remove an event", func() error { _, err := e.RemoveEvent(t.Context(), event); return err }, false, true},
-			{"create an old one", func() error { return create(bob, "old") }, false, true},
-			{"prune", prune, false, true},
+			{"cancel by another", func() error { return second(e.CancelEvent(ctx, bob, event)) }, true, false},
+			{"cancel", func() error { return second(e.CancelEvent(ctx, alice, event)) }, false, true},
+			{"cancel again", func() error { return second(e.CancelEvent(ctx, alice, event)) }, true, false},
+			{"create another", create(alice, "w"), false, true},
+			{"remove a user", func() error { return second(e.RemoveUser(ctx, models.Who{Username: "alicia"}, models.UserRemoval{})) }, false, true},
+			{"remove an event", func() error { return second(e.RemoveEvent(ctx, event)) }, false, true},
+			{"create an old one", create(bob, "old"), false, true},
+			{"prune", func() error { return second(e.RemoveEvents(ctx, old)) }, false, true},
 		} {
 			if err := step.do(); (err != nil) != step.fail {
 				t.Fatalf("%s: %v", step.name, err)
 			}
-			if told := e.own.Swap(0) > 0; told != step.told {
-				t.Errorf("%s: told: %t", step.name, told)
-			}
+			servicetest.Is(t, e.own.Swap(0) > 0, step.told, "%s: it is told", step.name)
 		}
 	})
 }
@@ -147,9 +141,7 @@ func TestWritesOfOthers(t *testing.T) {
 		createEvent(t, first.Store, alice, "w")
 	}
 	second.awaits(t, "many creates")
-	if n := first.others.Load(); n > 0 {
-		t.Errorf("an instance is told %d times of its own writes", n)
-	}
+	servicetest.Is(t, first.others.Load(), 0, "how often an instance is told of its own writes")
 	servicetest.Must(second.LeaveEvent(t.Context(), alice, event))(t)
 	first.awaits(t, "a leave")
 
@@ -158,21 +150,13 @@ func TestWritesOfOthers(t *testing.T) {
 	command.Close()
 	first.awaits(t, "a join by a command")
 	second.awaits(t, "a join by a command")
-}
 
-// Whatever anybody notifies on the channel wakes instances, and what others write still does.
-func TestNotificationsByStrangers(t *testing.T) {
-	t.Parallel()
-	db := servicetest.Postgres(t)
-	first, second := newEar(t, db.URL), newEar(t, db.URL)
-	db.AwaitListeners(t, 2)
-	db.Exec("NOTIFY worldevents")
-	second.awaits(t, "a notification by hand")
-	payloads := []string{"x y", "hello world", "AAAAAAAAAAAAAAAAAAAAAA=", "\n", "héllo", fmt.Sprintf("%07999d", 0)}
+	// Whatever anybody notifies on the channel wakes instances, and what others write still does.
+	payloads := []string{"", "x y", "hello world", "AAAAAAAAAAAAAAAAAAAAAA=", "\n", "héllo", fmt.Sprintf("%07999d", 0)}
 	for _, payload := range payloads {
 		db.Exec("SELECT pg_notify('worldevents', ?)", payload)
 	}
-	createEvent(t, first.Store, addCaller(t, first.Store, "alice"), "w")
+	createEvent(t, first.Store, alice, "w")
 	servicetest.Eventually(t, 20*time.Second, "all arrive", func() bool { return second.others.Load() > int64(len(payloads)) })
 }
 
@@ -203,11 +187,7 @@ func TestListensAgain(t *testing.T) {
 func TestListensNotBehindPooler(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
-	u := servicetest.Must(url.Parse(db.URL))(t)
-	query := u.Query()
-	query.Set("default_query_exec_mode", "exec")
-	u.RawQuery = query.Encode()
-	pooled, first, second := newEar(t, u.String()), newEar(t, db.URL), newEar(t, db.URL)
+	pooled, first, second := newEar(t, db.URL+"&default_query_exec_mode=exec"), newEar(t, db.URL), newEar(t, db.URL)
 	db.AwaitListeners(t, 2)
 	alice := addCaller(t, first.Store, "alice")
 	for range 10 {
@@ -215,57 +195,36 @@ func TestListensNotBehindPooler(t *testing.T) {
 		second.awaits(t, "a create")
 	}
 	db.AwaitListeners(t, 2)
-	if n := pooled.Instances().Received(); n > 0 {
-		t.Errorf("told %d times", n)
-	}
+	servicetest.Is(t, pooled.Instances().Received(), 0, "how often one behind a pooler is told")
 	createEvent(t, pooled.Store, alice, "w")
 	second.awaits(t, "a create behind a pooler")
 }
 
 // The worlds that have changed since a moment are those that were written to, by whomever, and of nothing but such a moment all are.
 func TestWorldsSince(t *testing.T) {
-	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
-		here, there := openStore(t, db.URL), openStore(t, db.URL)
-		ask := func(m models.Moment) models.ChangedWorlds {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		here, there := s.Store, s.NewInstance().Store
+		changed := func(after string, since models.Moment, all bool, names ...string) (now models.Moment) {
 			t.Helper()
-			answer, err := here.WorldsSince(t.Context(), m)
-			if err != nil || answer.Now.IsZero() {
-				t.Fatalf("%+v %v", answer, err)
-			}
+			answer := servicetest.Must(here.WorldsSince(t.Context(), since))(t)
 			slices.Sort(answer.Names)
-			return answer
+			servicetest.Is(t, answer.All, all, "all worlds have changed after %s", after)
+			servicetest.Is(t, strings.Join(answer.Names, " "), strings.Join(names, " "), "what has changed after %s", after)
+			servicetest.Is(t, answer.Now.IsZero(), false, "there is no moment after %s", after)
+			return answer.Now
 		}
-		start := ask(models.Moment{})
-		if !start.All {
-			t.Errorf("%+v since the beginning", start)
-		}
+		start := changed("nothing", models.Moment{}, true)
 		alice := addCaller(t, here, "alice")
-		if got := ask(start.Now); got.All || len(got.Names) > 0 {
-			t.Errorf("%+v after nothing", got)
-		}
+		changed("a user is added", start, false)
 		event := createEvent(t, here, alice, "b")
 		createEvent(t, there, alice, "a")
-		if got := ask(start.Now); got.All || !slices.Equal(got.Names, []string{"a", "b"}) {
-			t.Errorf("%+v after two creates", got)
-		}
-		before := ask(start.Now).Now
+		before := changed("two creates", start, false, "a", "b")
 		servicetest.Must(there.LeaveEvent(t.Context(), alice, event))(t)
-		if got := ask(before); got.All || !slices.Equal(got.Names, []string{"b"}) {
-			t.Errorf("%+v after a leave", got)
-		}
-		db.Exec("UPDATE events SET world_id = 'c' WHERE world_id = 'a'")
-		if got := ask(before); got.All || !slices.Equal(got.Names, []string{"a", "b", "c"}) {
-			t.Errorf("%+v after a move", got)
-		}
-		for from, to := 0, 10_000; from < to; from += 500 {
-			var values []string
-			for i := from; i < from+500; i++ {
-				values = append(values, fmt.Sprintf("('00000000-0000-7000-8002-%012d', 'world %d', 'n', '', '2030-01-02 03:04:05+00:00', '2030-01-02 03:04:05+00:00')", i, i))
-			}
-			db.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES " + strings.Join(values, ", "))
-		}
-		if got := ask(before); !got.All || len(got.Names) > 0 {
-			t.Errorf("all: %t, and %d worlds after 10,003 changed", got.All, len(got.Names))
-		}
+		changed("a leave", before, false, "b")
+		s.Database.Exec("UPDATE events SET world_id = 'c' WHERE world_id = 'a'")
+		changed("a move", before, false, "a", "b", "c")
+		servicetest.AddEvents(s, "many", 8000, 10_000, 2030, "")
+		s.Database.Exec("UPDATE events SET world_id = 'world ' || number WHERE world_id = 'many'")
+		changed("10,000 moves", before, true)
 	})
 }

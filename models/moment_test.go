@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -18,14 +19,11 @@ import (
 // in which order transactions began and ended. The other way round a world of which nothing was touched has not changed.
 func TestMoments(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		n := 0
 		s.Database.DB.SetMaxOpenConns(8)
 		s.Database.DB.SetMaxIdleConns(8) // a new one takes PostgreSQL longer than what it is for
 		rapid.Check(t, func(t *rapid.T) {
-			h := &history{T: t, s: s, prefix: fmt.Sprintf("h%d", n), isPostgres: s.Database.Dialect == "postgres"}
-			n++
+			h := begun(t, s)
 			defer h.end()
-			h.begun()
 			t.Repeat(map[string]func(*rapid.T){
 				"": h.check, "write": h.write, "look": h.look, "prune": h.prune,
 				"begin": h.begin, "write inside": h.writeInside, "finish": h.finish,
@@ -38,7 +36,7 @@ func TestMoments(t *testing.T) {
 type history struct {
 	*rapid.T
 	s          *servicetest.Service
-	prefix     string
+	number     int // among all histories
 	isPostgres bool
 	open       []*sql.Tx
 	seen       []sighting
@@ -50,24 +48,26 @@ type sighting struct {
 	moment      models.Moment
 }
 
-// begun has two events with two users each.
-func (h *history) begun() {
+var histories atomic.Int64
+
+// begun is a history with two events of two users each.
+func begun(t *rapid.T, s *servicetest.Service) *history {
+	h := &history{T: t, s: s, number: int(histories.Add(1)), isPostgres: s.Database.Dialect == "postgres"}
 	for i := range 2 {
-		h.s.Database.Exec(h.insertEvent("INSERT", h.eventID(i), h.worldID(i)))
-		h.s.Database.Exec(h.insertUser(i))
+		s.Database.Exec(h.insertEvent("INSERT", h.eventID(i), h.worldID(i)))
+		s.Database.Exec(h.insertUser(i))
 	}
-	for i := range 2 {
-		h.s.Database.Exec(h.join("u.id = '" + h.userID(i) + "'"))
-	}
+	s.Database.Exec(h.join("u.id IN ('" + h.userID(0) + "', '" + h.userID(1) + "')"))
+	return h
 }
 
 func (h *history) eventID(i int) string {
-	return fmt.Sprintf("0000%04x-0000-7000-8000-00000000000%d", h.number(), i)
+	return fmt.Sprintf("0000%04x-0000-7000-8000-00000000000%d", h.number, i)
 }
 func (h *history) userID(i int) string {
-	return fmt.Sprintf("0000%04x-0000-7000-9000-00000000000%d", h.number(), i)
+	return fmt.Sprintf("0000%04x-0000-7000-9000-00000000000%d", h.number, i)
 }
-func (h *history) worldID(i int) string { return fmt.Sprintf("%s-w%d", h.prefix, i) }
+func (h *history) worldID(i int) string { return fmt.Sprintf("h%d-w%d", h.number, i) }
 
 const historic = "'2030-01-02 03:04:05+00:00'"
 
@@ -76,7 +76,7 @@ func (h *history) insertEvent(insert, id, world string) string {
 }
 
 func (h *history) insertUser(i int) string {
-	return fmt.Sprintf("INSERT INTO users (id, username, created_at) VALUES ('%s', '%s u%d', %s) ON CONFLICT DO NOTHING", h.userID(i), h.prefix, i, historic)
+	return fmt.Sprintf("INSERT INTO users (id, username, created_at) VALUES ('%s', 'h%d u%d', %s) ON CONFLICT DO NOTHING", h.userID(i), h.number, i, historic)
 }
 
 // join has users join the events of this history.
@@ -89,11 +89,6 @@ func (h *history) end() {
 	for _, tx := range h.open {
 		tx.Rollback()
 	}
-}
-
-func (h *history) number() (n int) {
-	fmt.Sscanf(h.prefix, "h%d", &n)
-	return n
 }
 
 // statement is something that changes a list, or does not.
@@ -142,11 +137,15 @@ func (h *history) write(t *rapid.T) {
 	tx.Commit()
 }
 
-func (h *history) transaction() *sql.Tx {
-	tx, err := h.s.Database.DB.Begin()
+func (h *history) noError(err error) {
 	if err != nil {
 		h.Fatal(err)
 	}
+}
+
+func (h *history) transaction() *sql.Tx {
+	tx, err := h.s.Database.DB.Begin()
+	h.noError(err)
 	if h.isPostgres {
 		tx.Exec("SET LOCAL lock_timeout = '2ms'")
 	}
@@ -205,9 +204,7 @@ func (h *history) look(t *rapid.T) {
 func (h *history) read(world string) (string, models.Moment) {
 	text := new(textSink)
 	list, err := h.s.Store.ReadList(h.Context(), models.ListOptions{WorldID: world}, models.Caller{}, text)
-	if err != nil {
-		h.Fatal(err)
-	}
+	h.noError(err)
 	return text.String(), list.Moment
 }
 
@@ -218,9 +215,8 @@ func (h *history) prune(*rapid.T) {
 		long = "now() - interval '1 hour'"
 	}
 	h.s.Database.Exec("UPDATE incarnation SET next_since = " + long)
-	if _, err := h.s.Store.PruneChanges(h.Context()); err != nil {
-		h.Fatal(err)
-	}
+	_, err := h.s.Store.PruneChanges(h.Context())
+	h.noError(err)
 }
 
 // check holds all that was ever seen against what is there.
@@ -231,13 +227,9 @@ func (h *history) check(*rapid.T) {
 			now[seen.world], _ = h.read(seen.world)
 		}
 		answer, err := h.s.Store.ChangedSince(h.Context(), seen.moment, seen.world, nil)
-		if err != nil {
-			h.Fatal(err)
-		}
+		h.noError(err)
 		worlds, err := h.s.Store.WorldsSince(h.Context(), seen.moment)
-		if err != nil {
-			h.Fatal(err)
-		}
+		h.noError(err)
 		if named := worlds.All || slices.Contains(worlds.Names, seen.world); named != answer.Changed {
 			h.Fatalf("since %v %s has changed: %t, and of the worlds these have: %+v", seen.moment, seen.world, answer.Changed, worlds)
 		}
@@ -266,14 +258,11 @@ func (s *textSink) Event(v *models.ListedEvent) (more bool) {
 func TestPruneChanges(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "fsync=off", "autovacuum=off") // a vacuum takes numbers of transactions, too
-	store := openStore(t, server.URL())
-	servicetest.NoError(t, store.Migrate(t.Context()))
+	store := migrated(t, server)
 	db := server.Database()
 	prune := func(want int64) {
 		t.Helper()
-		if n, err := store.PruneChanges(t.Context()); err != nil || n != want {
-			t.Errorf("%d are deleted, want %d: %v", n, want, err)
-		}
+		servicetest.Is(t, servicetest.Must(store.PruneChanges(t.Context()))(t), want, "marks are deleted")
 	}
 	number := func() (n string) {
 		db.Read("SELECT CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text)", nil, &n)
@@ -300,22 +289,18 @@ func TestPruneChanges(t *testing.T) {
 	prune(0)
 	servicetest.Is(t, db.Count("changes"), 0, "marks of another server are left")
 	wroteNothing("after the marks of another server")
-	moment := func() models.Moment {
-		answer := servicetest.Must(store.ChangedSince(t.Context(), models.Moment{}, "w", nil))(t)
-		return answer.Now
+	since := func(m models.Moment) models.Changes {
+		t.Helper()
+		return servicetest.Must(store.ChangedSince(t.Context(), m, "w", nil))(t)
 	}
-	before := moment()
+	before := since(models.Moment{}).Now
 	db.Exec("UPDATE incarnation SET next = '999999999'")
 	prune(0)
-	if answer, err := store.ChangedSince(t.Context(), before, "w", nil); err != nil || !answer.Changed {
-		t.Errorf("after the horizon of another server: %+v, %v", answer, err)
-	}
+	servicetest.Is(t, since(before).Changed, true, "after the horizon of another server the world has changed")
 	wroteNothing("after the horizon of another server")
 	db.Exec("DELETE FROM incarnation")
 	prune(0)
-	if moment().IsZero() {
-		t.Error("nothing brings back an incarnation that is gone")
-	}
+	servicetest.Is(t, since(models.Moment{}).Now.IsZero(), false, "an incarnation that is gone stays so")
 }
 
 // A file forgets marks, too, and where nothing is to be done pruning does not write to it.
@@ -332,21 +317,15 @@ func TestPruneChangesOfFile(t *testing.T) {
 	prune := func(want int64, writes bool) {
 		t.Helper()
 		before := written()
-		if n, err := store.PruneChanges(t.Context()); err != nil || n != want {
-			t.Errorf("%d are deleted, want %d: %v", n, want, err)
-		}
-		if after := written(); (after != before) != writes {
-			t.Errorf("it has written: %t", after != before)
-		}
+		servicetest.Is(t, servicetest.Must(store.PruneChanges(t.Context()))(t), want, "marks are deleted")
+		servicetest.Is(t, written() != before, writes, "it has written")
 	}
 	passes := func(minutes int) { db.Exec("UPDATE incarnation SET next_since = next_since - ?", 60*minutes) }
 	alice := addCaller(t, store, "alice")
 	ask := func(m models.Moment, world string, want bool) (now models.Moment) {
 		t.Helper()
-		answer, err := store.ChangedSince(t.Context(), m, world, nil)
-		if err != nil || answer.Changed != want {
-			t.Errorf("%s has changed since %v: %t, want %t: %v", world, m, answer.Changed, want, err)
-		}
+		answer := servicetest.Must(store.ChangedSince(t.Context(), m, world, nil))(t)
+		servicetest.Is(t, answer.Changed, want, "%s has changed since %v", world, m)
 		return answer.Now
 	}
 	passes(60)
@@ -362,9 +341,8 @@ func TestPruneChangesOfFile(t *testing.T) {
 	ask(first, "elsewhere", false)
 	passes(2)
 	prune(25001, true)
-	if left := db.Count("changes WHERE world_id <> 'young'"); left > 0 || db.Count("changes") != 1 {
-		t.Errorf("%d old marks are left, and %d in all", left, db.Count("changes"))
-	}
+	servicetest.Is(t, db.Count("changes WHERE world_id <> 'young'"), 0, "old marks are left")
+	servicetest.Is(t, db.Count("changes"), 1, "marks are left")
 	ask(first, "old", true)
 	ask(first, "elsewhere", true)
 	ask(second, "old", false)
@@ -390,15 +368,12 @@ func TestPruneChangesOfFile(t *testing.T) {
 func TestMomentsAfterCrash(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "fsync=off", "max_prepared_transactions=1")
-	store := servicetest.Must(models.Open(models.Options{URL: server.URL(), MaxConns: 2, Timeout: 20 * time.Second}))(t)
-	defer store.Close()
-	servicetest.NoError(t, store.Migrate(t.Context()))
+	store := migrated(t, server)
 	changed := func(m models.Moment, want bool) {
 		t.Helper()
-		answer, err := store.ChangedSince(t.Context(), m, "w", []models.Caller{{UserID: models.ID{1}}})
-		if err != nil || answer.Changed != want || len(answer.SignedOut) != 1 {
-			t.Errorf("%+v %v, want changed %v", answer, err, want)
-		}
+		answer := servicetest.Must(store.ChangedSince(t.Context(), m, "w", []models.Caller{{UserID: models.ID{1}}}))(t)
+		servicetest.Is(t, answer.Changed, want, "the world has changed since %v", m)
+		servicetest.Is(t, len(answer.SignedOut), 1, "signed out are")
 	}
 	now := func() (now models.Moment) {
 		servicetest.Eventually(t, 30*time.Second, "an answer", func() bool {
@@ -445,12 +420,9 @@ func TestMomentsOfMovedEvents(t *testing.T) {
 	t.Parallel()
 	s := servicetest.Start(t, servicetest.Postgres(t))
 	s.Database.DB.SetMaxOpenConns(4)
-	n := 0
 	rapid.Check(t, func(t *rapid.T) {
-		h := &history{T: t, s: s, prefix: fmt.Sprintf("h%d", n), isPostgres: true}
-		n++
+		h := begun(t, s)
 		defer h.end()
-		h.begun()
 		s.Database.Exec(h.insertUser(2))
 		s.Database.Exec("DELETE FROM events WHERE id = '" + h.eventID(1) + "'") // whose world would have a mark in any case
 		if rapid.Bool().Draw(t, "removed") {
@@ -516,18 +488,10 @@ func TestMoveOfOneEvent(t *testing.T) {
 	others := []models.ID{createEvent(t, s, alice, "from"), createEvent(t, s, alice, "to"), createEvent(t, s, alice, "elsewhere")}
 	servicetest.BeginTx(t, db, "UPDATE events SET world_id = 'to' WHERE number = (SELECT min(number) FROM events)")
 	for i, world := range []string{"from", "to", "elsewhere"} {
-		if err := s.JoinEvent(t.Context(), bob, others[i]); err != nil {
-			t.Fatalf("join in %s: %v", world, err)
-		}
-		if _, err := s.LeaveEvent(t.Context(), alice, others[i]); err != nil {
-			t.Fatalf("leave in %s: %v", world, err)
-		}
-		if _, err := s.CreateEvent(t.Context(), bob, newEvent(world)); err != nil {
-			t.Fatalf("create in %s: %v", world, err)
-		}
-		if _, err := s.RemoveEvent(t.Context(), others[i]); err != nil {
-			t.Fatalf("remove in %s: %v", world, err)
-		}
+		servicetest.NoError(t, s.JoinEvent(t.Context(), bob, others[i]))
+		servicetest.Must(s.LeaveEvent(t.Context(), alice, others[i]))(t)
+		createEvent(t, s, bob, world)
+		servicetest.Must(s.RemoveEvent(t.Context(), others[i]))(t)
 	}
 }
 
@@ -537,13 +501,8 @@ func TestMomentsOfReplacedEvents(t *testing.T) {
 	db := servicetest.SQLite(t)
 	s := openStore(t, db.URL)
 	alice := addCaller(t, s, "alice")
-	conn := servicetest.Must(db.DB.Conn(t.Context()))(t)
-	defer conn.Close()
-	exec := func(statement string) {
-		t.Helper()
-		servicetest.Must(conn.ExecContext(t.Context(), statement))(t)
-	}
-	exec("PRAGMA foreign_keys = off")
+	db.DB.SetMaxOpenConns(1)
+	db.Exec("PRAGMA foreign_keys = off")
 	const other, replaced = "world_id = 'other'", "FROM events WHERE world_id = 'replaced'"
 	for _, statement := range []string{
 		"INSERT OR REPLACE INTO events SELECT number, id, 'other', creator_id, name, description, scheduled_at, created_at, request_hash " + replaced,
@@ -551,14 +510,13 @@ func TestMomentsOfReplacedEvents(t *testing.T) {
 		"UPDATE OR REPLACE events SET rowid = (SELECT number " + replaced + ") WHERE " + other,
 		"UPDATE OR REPLACE events SET id = (SELECT id " + replaced + ") WHERE " + other,
 	} {
-		exec("DELETE FROM events")
+		db.Exec("DELETE FROM events")
 		createEvent(t, s, alice, "other")
 		createEvent(t, s, alice, "replaced")
 		before := servicetest.Must(s.WorldsSince(t.Context(), models.Moment{}))(t)
-		exec(statement)
-		answer, err := s.ChangedSince(t.Context(), before.Now, "replaced", nil)
-		if err != nil || !answer.Changed || db.Count(replaced[len("FROM "):]) > 0 {
-			t.Errorf("%s: changed: %t, %v", statement, answer.Changed, err)
-		}
+		db.Exec(statement)
+		answer := servicetest.Must(s.ChangedSince(t.Context(), before.Now, "replaced", nil))(t)
+		servicetest.Is(t, answer.Changed, true, "%s: the world has changed", statement)
+		servicetest.Is(t, db.Count(replaced[len("FROM "):]), 0, "%s: events left", statement)
 	}
 }

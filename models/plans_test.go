@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"worldevents/models"
 	"worldevents/tests/servicetest"
@@ -54,9 +53,7 @@ func TestStatementsUseIndexes(t *testing.T) {
 		// A sequential scan is then the last resort of the planner, whatever the statistics.
 		server := servicetest.NewPostgresServer(t, "session_preload_libraries=auto_explain", "auto_explain.log_min_duration=0",
 			"auto_explain.log_nested_statements=on", "enable_seqscan=off")
-		store := servicetest.Must(models.Open(models.Options{URL: server.URL(), MaxConns: 2, Timeout: time.Minute}))(t)
-		defer store.Close()
-		servicetest.NoError(t, store.Migrate(t.Context()))
+		migrated(t, server)
 		s := servicetest.Start(t, server.Database())
 		servicetest.Crowd(t, s, "crowded", 600, 2)
 		before := len(server.Log())
@@ -99,18 +96,16 @@ func planInSQLite(t *testing.T, db *servicetest.Database, sql string) (steps []s
 // from the table, too, and not from the index alone.
 func TestNewRowsAreVacuumed(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) {
-		db := servicetest.Postgres(t)
-		for _, table := range []string{"events", "rsvps"} {
-			var inserted, deleted float64
-			db.Read(`SELECT coalesce(max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_insert_scale_factor'), '1'),
-					coalesce(max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_scale_factor'), '1')
-				FROM pg_class, pg_options_to_table(reloptions) WHERE oid = CAST(? AS regclass)`, []any{table}, &inserted, &deleted)
-			if inserted > 0.01 || deleted > 0.02 {
-				t.Errorf("%s waits for a share of %g inserted or %g deleted", table, inserted, deleted)
-			}
+	db := servicetest.Postgres(t)
+	for _, table := range []string{"events", "rsvps"} {
+		var inserted, deleted float64
+		db.Read(`SELECT coalesce(max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_insert_scale_factor'), '1'),
+				coalesce(max(option_value) FILTER (WHERE option_name = 'autovacuum_vacuum_scale_factor'), '1')
+			FROM pg_class, pg_options_to_table(reloptions) WHERE oid = CAST(? AS regclass)`, []any{table}, &inserted, &deleted)
+		if inserted > 0.01 || deleted > 0.02 {
+			t.Errorf("%s waits for a share of %g inserted or %g deleted", table, inserted, deleted)
 		}
-	})
+	}
 }
 
 // A table of marks grows and shrinks by the second, and PostgreSQL may not have looked at it yet, or while it was empty: what is asked of it
@@ -119,24 +114,16 @@ func TestQuestionsOfManyMarks(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "session_preload_libraries=auto_explain", "auto_explain.log_min_duration=0",
 		"auto_explain.log_analyze=on", "autovacuum=off")
-	store := servicetest.Must(models.Open(models.Options{URL: server.URL(), MaxConns: 1, Timeout: time.Minute}))(t) // one connection makes all plans
-	defer store.Close()
-	servicetest.NoError(t, store.Migrate(t.Context()))
+	store := migrated(t, server)
 	db := server.Database()
 	ask := func(begin models.Moment) {
 		t.Helper()
-		if answer, err := store.ChangedSince(t.Context(), begin, "world 1", nil); err != nil || answer.Changed {
-			t.Errorf("changed: %+v, %v", answer, err)
-		}
-		if answer, err := store.WorldsSince(t.Context(), begin); err != nil || answer.All || len(answer.Names) > 0 {
-			t.Errorf("worlds: %+v, %v", answer, err)
-		}
+		answer := servicetest.Must(store.ChangedSince(t.Context(), begin, "world 1", nil))(t)
+		servicetest.Is(t, answer.Changed, false, "the world has changed")
+		worlds := servicetest.Must(store.WorldsSince(t.Context(), begin))(t)
+		servicetest.Is(t, worlds.All || len(worlds.Names) > 0, false, "worlds have changed: %v", worlds)
 	}
-	moment := func() models.Moment {
-		t.Helper()
-		answer := servicetest.Must(store.WorldsSince(t.Context(), models.Moment{}))(t)
-		return answer.Now
-	}
+	moment := func() models.Moment { return servicetest.Must(store.WorldsSince(t.Context(), models.Moment{}))(t).Now }
 	for _, looked := range []string{"never", "while it was empty"} {
 		if looked != "never" {
 			db.Exec("TRUNCATE changes")
@@ -182,8 +169,7 @@ var stepRows = regexp.MustCompile(`actual time=\S+ rows=(\d+)`)
 func TestEmptyListIsOneStatement(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "log_statement=all")
-	store := openStore(t, server.URL())
-	servicetest.NoError(t, store.Migrate(t.Context()))
+	store := migrated(t, server)
 	alice := addCaller(t, store, "alice")
 	read := func() error {
 		_, err := store.ReadList(t.Context(), models.ListOptions{WorldID: "w"}, alice, new(textSink))
@@ -191,13 +177,9 @@ func TestEmptyListIsOneStatement(t *testing.T) {
 	}
 	before := len(server.Log())
 	servicetest.NoError(t, read())
-	if got := strings.Count(server.Log()[before:], " LOG:  execute "); got != 1 {
-		t.Errorf("%d statements: %s", got, server.Log()[before:])
-	}
+	servicetest.Is(t, strings.Count(server.Log()[before:], " LOG:  execute "), 1, "statements in %s", server.Log()[before:])
 	server.Database().Exec("UPDATE users SET blocked_at = now()")
-	if err := read(); !errors.Is(err, models.ErrSignedOut) {
-		t.Error(err)
-	}
+	servicetest.Is(t, errors.Is(read(), models.ErrSignedOut), true, "who is blocked is signed out")
 }
 
 // The events of a world that somebody has joined are looked up by what they have joined: a world has many more, and PostgreSQL would
@@ -205,9 +187,7 @@ func TestEmptyListIsOneStatement(t *testing.T) {
 func TestJoinedEventsOfOneWorld(t *testing.T) {
 	t.Parallel()
 	server := servicetest.NewPostgresServer(t, "session_preload_libraries=auto_explain", "auto_explain.log_min_duration=0", "autovacuum=off")
-	store := servicetest.Must(models.Open(models.Options{URL: server.URL(), MaxConns: 1, Timeout: time.Minute}))(t)
-	defer store.Close()
-	servicetest.NoError(t, store.Migrate(t.Context()))
+	store := migrated(t, server)
 	for _, analyzed := range []bool{false, true} {
 		if db := server.Database(); analyzed { // one world of 5,000 events among 500 of 10
 			db.Exec(`INSERT INTO users (id, username, created_at) VALUES (gen_random_uuid(), 'alice', now())`)
@@ -218,9 +198,8 @@ func TestJoinedEventsOfOneWorld(t *testing.T) {
 		}
 		for _, past := range []bool{false, true} {
 			before := len(server.Log())
-			if _, _, err := store.OwnEvents(t.Context(), models.OwnFilter{User: models.ID{1}, Joined: true, World: "big", Past: past, Limit: 50}); err != nil {
-				t.Fatal(err)
-			}
+			_, _, err := store.OwnEvents(t.Context(), models.OwnFilter{User: models.ID{1}, Joined: true, World: "big", Past: past, Limit: 50})
+			servicetest.NoError(t, err)
 			plan := server.Log()[before:]
 			if !strings.Contains(plan, "rsvps_pkey") || strings.Contains(plan, "events_list") {
 				t.Errorf("analyzed %v, past %v: %s", analyzed, past, plan)

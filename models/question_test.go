@@ -11,19 +11,13 @@ import (
 
 // Those who ask at the same time share statements, and each gets the answer to their own question.
 func TestQuestionsShareStatements(t *testing.T) {
-	for name, url := range map[string]func(t *testing.T) string{
-		"sqlite":   func(t *testing.T) string { return "sqlite:" + t.TempDir() + "/q.db" },
-		"postgres": func(t *testing.T) string { return servicetest.NewPostgresServer(t, "fsync=off").URL() },
-	} {
+	for name, database := range map[string]func(t testing.TB) *servicetest.Database{"sqlite": servicetest.SQLite, "postgres": servicetest.Postgres} {
 		t.Run(name, func(t *testing.T) {
-			store := openStore(t, url(t))
-			servicetest.NoError(t, store.Migrate(t.Context()))
+			store := openStore(t, database(t).URL)
 			alice, bob := addCaller(t, store, "alice"), addCaller(t, store, "bob")
 			ask := func(m models.Moment, world string, callers ...models.Caller) models.Changes {
 				answer, err := store.ChangedSince(t.Context(), m, world, callers)
-				if err != nil {
-					t.Error(err)
-				}
+				servicetest.Is(t, err, nil, "error")
 				return answer
 			}
 			before := ask(models.Moment{}, "w").Now
@@ -33,10 +27,8 @@ func TestQuestionsShareStatements(t *testing.T) {
 			after := ask(models.Moment{}, "w").Now
 			gone := models.Caller{UserID: models.ID{1}}
 			servicetest.AtOnce(300, func(i int) {
-				world, m, since := i%30, before, i%2 == 0
-				if !since {
-					m = after
-				}
+				world, since := i%30, i%2 == 0
+				m := map[bool]models.Moment{true: before, false: after}[since]
 				var callers []models.Caller
 				if i%5 > 0 {
 					callers = append(callers, alice, bob)
@@ -45,9 +37,7 @@ func TestQuestionsShareStatements(t *testing.T) {
 					callers = append(callers, gone)
 				}
 				answer := ask(m, fmt.Sprint("w", world), callers...)
-				if want := since && world%3 == 0; answer.Changed != want {
-					t.Errorf("world %d, before the writes %t: changed %t", world, since, answer.Changed)
-				}
+				servicetest.Is(t, answer.Changed, since && world%3 == 0, "world %d has changed, asked before the writes: %t", world, since)
 				if answer.SignedOut[gone] != (i%7 == 0) || answer.SignedOut[alice] || answer.SignedOut[bob] {
 					t.Errorf("question %d: signed out are %v", i, answer.SignedOut)
 				}
