@@ -1,6 +1,7 @@
 package models
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"time"
@@ -9,6 +10,18 @@ import (
 
 	"worldevents/models/internal/schema"
 )
+
+// Sweep deletes a batch of removed events, and goes on where the one before ended. It returns the number of an event that it has begun.
+func (s *Store) Sweep(at *Swept) (event int64, err error) {
+	err = s.transaction(context.Background(), func(tx *gorm.DB) (err error) {
+		*at, err = s.sweep(tx, *at)
+		return err
+	})
+	return at.event, err
+}
+
+// Swept is where a sweep has come to.
+type Swept = swept
 
 // EachStatement calls see with every statement that goes through GORM from now on.
 func (s *Store) EachStatement(see func(sql string)) {

@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
 	"database/sql/driver"
 	"errors"
 	"os"
@@ -15,66 +16,53 @@ import (
 // Another file takes the place of the first one after it was looked at and before it is opened. It must not change, nor may
 // the log that lies beside it: it is the first file's.
 func TestConnectToAnotherFile(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "w.db")
+	path, another := filepath.Join(t.TempDir(), "w.db"), filepath.Join(t.TempDir(), "other.db")
 	file := NewFile(path)
-	db, err := file.OpenPool(time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	if _, err := db.Exec("CREATE TABLE first (a); INSERT INTO first VALUES (1)"); err != nil {
-		t.Fatal(err)
-	}
-	log, err := os.ReadFile(path + "-wal")
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, other := range map[string]string{"empty": "", "database": databaseInWALMode(t)} {
+	db := withTable(t, file)
+	log := read(t, path+"-wal")
+	withTable(t, NewFile(another)).Close()
+	for name, other := range map[string]string{"empty": "", "database": read(t, another)} {
 		t.Run(name, func(t *testing.T) {
 			conn, err := file.connect(context.Background(), func() (driver.Conn, error) {
-				if err := os.WriteFile(path+".new", []byte(other), 0o600); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Rename(path, path+".old"); err != nil {
-					t.Fatal(err)
-				}
-				if err := os.Rename(path+".new", path); err != nil {
-					t.Fatal(err)
-				}
+				noError(t, os.WriteFile(path+".new", []byte(other), 0o600))
+				noError(t, errors.Join(os.Rename(path, path+".old"), os.Rename(path+".new", path)))
 				return db.Driver().Open(DSN(path, time.Second))
 			})
 			if conn != nil || !errors.Is(err, dberr.ErrUnwritable) {
 				t.Errorf("%v, %v", conn, err)
 			}
-			if now, err := os.ReadFile(path); err != nil || string(now) != other {
-				t.Errorf("the other file was %d bytes and is %d, %v", len(other), len(now), err)
+			if now := read(t, path); now != other {
+				t.Errorf("the other file was %d bytes and is %d", len(other), len(now))
 			}
-			if now, err := os.ReadFile(path + "-wal"); err != nil || string(now) != string(log) {
-				t.Errorf("the log was %d bytes and is %d, %v", len(log), len(now), err)
+			if now := read(t, path+"-wal"); now != log {
+				t.Errorf("the log was %d bytes and is %d", len(log), len(now))
 			}
-			if err := os.Rename(path+".old", path); err != nil {
-				t.Fatal(err)
-			}
+			noError(t, os.Rename(path+".old", path))
 		})
 	}
 }
 
-// databaseInWALMode returns the file of a database.
-func databaseInWALMode(t *testing.T) string {
-	path := filepath.Join(t.TempDir(), "other.db")
-	db, err := NewFile(path).OpenPool(time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := db.Exec("CREATE TABLE other (a)"); err != nil {
-		t.Fatal(err)
-	}
-	if err := db.Close(); err != nil {
-		t.Fatal(err)
-	}
+// withTable opens a file that gets a table.
+func withTable(t *testing.T, file *File) *sql.DB {
+	t.Helper()
+	db, err := file.OpenPool(time.Second)
+	noError(t, err)
+	t.Cleanup(func() { db.Close() })
+	_, err = db.Exec("CREATE TABLE a (b); INSERT INTO a VALUES (1)")
+	noError(t, err)
+	return db
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
 	text, err := os.ReadFile(path)
+	noError(t, err)
+	return string(text)
+}
+
+func noError(t *testing.T, err error) {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
-	return string(text)
 }
