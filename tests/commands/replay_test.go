@@ -1,8 +1,6 @@
 package commands
 
 import (
-	"context"
-	"crypto/rand"
 	"errors"
 	"os"
 	"path/filepath"
@@ -22,10 +20,7 @@ func TestReplayAudit(t *testing.T) {
 		run := func(args ...string) (stdout string) {
 			t.Helper()
 			formats[0], formats[1] = formats[1], formats[0]
-			stdout, stderr, status := p.With("LOG_FORMAT=" + formats[0]).Run(args...)
-			if status != 0 {
-				t.Fatalf("%q: %s", args, stderr)
-			}
+			stdout, stderr := p.With("LOG_FORMAT=" + formats[0]).Succeeds(args...)
 			appendTo(t, log, "Jan  2 03:04:05 host worldevents[7]: "+stderr)
 			return stdout
 		}
@@ -48,15 +43,12 @@ func TestReplayAudit(t *testing.T) {
 		run("user", "block", "alice")
 		run("user", "unblock", "alice")
 
-		restored := servicetest.OpenSQLite(t, filepath.Join(p.Dir, "restored.db"))
-		if s.Database.Dialect == "postgres" {
-			restored = servicetest.EmptyPostgres(t)
-		}
+		restored := servicetest.EmptyDatabases[s.Database.Dialect](t)
 		run("copy", "--to", restored.URL)
 
-		external(t, s, "5", "late")
-		external(t, s, "6", "later")
-		external(t, s, "7", "latest")
+		for subject, name := range map[string]string{"5": "late", "6": "later", "7": "latest"} {
+			external(t, s, subject, name)
+		}
 		run("user", "block", "paul")
 		run("user", "unblock", "zoe")
 		run("user", "remove", "eve", "--block")
@@ -83,41 +75,29 @@ func TestReplayAudit(t *testing.T) {
 		if n := strings.Count(lines, `"action":`); n != 22 || !strings.Contains(lines, `"os_user":`) || q.MustRun("user", "list") != before {
 			t.Errorf("a dry run prints %d lines: %s", n, lines)
 		}
-		stdout, stderr, status := q.Run("replay-audit", "audit.log")
-		if want := `{"repeated":15}` + "\n"; status != 0 || stdout != want {
-			t.Errorf("%d %s, want %s %s", status, stdout, want, stderr)
-		}
-		if n := strings.Count(stderr, "msg=audit action="); n != 15 || !strings.Contains(stderr, "repeated=true") {
-			t.Errorf("%d audit lines: %s", n, stderr)
-		}
+		stdout, stderr := q.Succeeds("replay-audit", "audit.log")
+		servicetest.Is(t, stdout, `{"repeated":15}`+"\n", "printed")
+		servicetest.Is(t, strings.Count(stderr, "msg=audit action="), 15, "audit lines: %s", stderr)
+		servicetest.Contains(t, stderr, "repeated=true")
 		servicetest.Is(t, q.MustRun("replay-audit", log), `{"repeated":0}`+"\n", "again")
 
 		after := servicetest.Start(t, restored)
 		for subject, want := range map[string]error{"1": models.ErrBlocked, "2": nil, "3": models.ErrBlocked, "4": nil, "5": models.ErrBlocked, "6": models.ErrBlocked, "7": nil} {
-			var in models.SignIn
-			rand.Read(in.Handle[:])
-			_, err := after.Store.SignInExternal(context.Background(), "https://login.example.org", subject, "new", in)
-			if !errors.Is(err, want) {
-				t.Errorf("subject %s signs in: %v, want %v", subject, err, want)
-			}
+			_, err := trySignIn(after, subject, "new")
+			servicetest.Is(t, errors.Is(err, want), true, "subject %s signs in: %v, want %v", subject, err, want)
 		}
 		users := q.MustRun("user", "list")
 		for _, name := range []string{`"alice"`, `"anna \"x\" = é"`, `"ann"`} {
-			if !strings.Contains(users, `"username":`+name) {
-				t.Errorf("there is no %s in %s", name, users)
-			}
+			servicetest.Contains(t, users, `"username":`+name)
 		}
 		for _, name := range []string{"mary", "eve", "bea"} {
-			if strings.Contains(users, `"username":"`+name+`"`) {
-				t.Errorf("there is %s in %s", name, users)
-			}
+			servicetest.Lacks(t, users, `"username":"`+name+`"`)
 		}
-		if got := q.MustRun("event", "list", "--world", "plaza"); strings.Contains(got, spam) || !strings.Contains(got, kept) || !strings.Contains(got, good) {
-			t.Errorf("events: %s", got)
-		}
-		if got := q.MustRun("world", "list"); strings.Count(got, "events") != 1 {
-			t.Errorf("%s and %s are not all gone: %s", bad, of, got)
-		}
+		events := q.MustRun("event", "list", "--world", "plaza")
+		servicetest.Lacks(t, events, spam)
+		servicetest.Contains(t, events, kept)
+		servicetest.Contains(t, events, good)
+		servicetest.Is(t, strings.Count(q.MustRun("world", "list"), "events"), 1, "worlds with events: %s and %s are gone", bad, of)
 	})
 }
 
@@ -152,9 +132,9 @@ func TestReplayAuditOfUsers(t *testing.T) {
 			}
 			appendTo(t, log, served.Log.String())
 			servicetest.Is(t, q.MustRun("replay-audit", log), `{"repeated":1}`+"\n", "%s after %s", format, served.Log)
-			if got := q.MustRun("event", "list", "--world", "plaza"); strings.Contains(got, ids[i]) || !strings.Contains(got, kept) {
-				t.Errorf("%s: %s", format, got)
-			}
+			events := q.MustRun("event", "list", "--world", "plaza")
+			servicetest.Lacks(t, events, ids[i])
+			servicetest.Contains(t, events, kept)
 		}
 	})
 }

@@ -41,12 +41,8 @@ func TestPeopleByID(t *testing.T) {
 		p.MustRun("session", "issue", alice)
 		for _, args := range []string{"user show", "session list --json"} {
 			byID := p.MustRun(append(strings.Fields(args), "--user-id", alice)...)
-			if byName := p.MustRun(append(strings.Fields(args), "alice")...); byID != byName {
-				t.Errorf("%s: %s by id, and %s by name", args, byID, byName)
-			}
-			if other := p.MustRun(append(strings.Fields(args), alice)...); other == byID {
-				t.Errorf("%s: the name is taken for an id: %s", args, other)
-			}
+			servicetest.Is(t, p.MustRun(append(strings.Fields(args), "alice")...), byID, "%s by name", args)
+			servicetest.Is(t, p.MustRun(append(strings.Fields(args), alice)...) == byID, false, "%s takes a name for an id", args)
 		}
 		is := func(who, words string) {
 			t.Helper()
@@ -74,40 +70,30 @@ func TestPeopleByID(t *testing.T) {
 // Whom an id names is the user with that id, also if they are renamed just then and somebody else gets their name.
 func TestPeopleByIDRenamed(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) { // SQLite has one writer
-		db := servicetest.Postgres(t)
-		s := servicetest.Start(t, db)
-		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
-		for i, command := range []string{"user block", "session issue", "user rename", "user remove"} {
-			id, namesake := s.SignIn("alice").Session.UserID, servicetest.IDOf(100+i)
-			tx := servicetest.BeginTx(t, db, fmt.Sprintf("UPDATE users SET username = 'anna %d' WHERE id = '%s'", i, id),
-				"INSERT INTO users (id, username, created_at) VALUES ('"+namesake+"', 'alice', now())")
-			args := append(strings.Fields(command), "--user-id", id)
-			if command == "user rename" {
-				args = append(args, "alicia")
-			}
-			servicetest.CommitUnder(t, db, tx, 0, func() {
-				if stdout, stderr, status := p.Run(args...); status != 0 {
-					t.Errorf("%q: %s %s", args, stdout, stderr)
-				}
-			})
-			var name string
-			db.Read("SELECT username FROM users WHERE id = ? AND blocked_at IS NULL", []any{namesake}, &name)
-			if name != "alice" || db.Count("sessions WHERE user_id = ?", namesake) != 0 {
-				t.Errorf("%s: the namesake is called %q", command, name)
-			}
-			db.Exec("DELETE FROM users")
-		}
-	})
+	db := servicetest.Postgres(t) // SQLite has one writer
+	s := servicetest.Start(t, db)
+	p := programOn(t, db)
+	for i, command := range []string{"user block --user-id %s", "session issue --user-id %s", "user rename --user-id %s alicia", "user remove --user-id %s"} {
+		id, namesake := s.SignIn("alice").Session.UserID, servicetest.IDOf(100+i)
+		tx := servicetest.BeginTx(t, db, fmt.Sprintf("UPDATE users SET username = 'anna %d' WHERE id = '%s'", i, id),
+			"INSERT INTO users (id, username, created_at) VALUES ('"+namesake+"', 'alice', now())")
+		servicetest.CommitUnder(t, db, tx, 0, func() { p.Succeeds(strings.Fields(fmt.Sprintf(command, id))...) })
+		servicetest.Is(t, db.Count("users WHERE id = ? AND username = 'alice' AND blocked_at IS NULL", namesake), 1, "%s: namesakes", command)
+		servicetest.Is(t, db.Count("sessions WHERE user_id = ?", namesake), 0, "%s: the namesake's sessions", command)
+		db.Exec("DELETE FROM users")
+	}
 }
 
 // external signs somebody in whom an identity provider vouches for, and returns the name that they got.
 func external(t *testing.T, s *servicetest.Service, subject, name string) string {
 	t.Helper()
+	return servicetest.Must(trySignIn(s, subject, name))(t).Username
+}
+
+func trySignIn(s *servicetest.Service, subject, name string) (models.Grant, error) {
 	var in models.SignIn
 	rand.Read(in.Handle[:])
-	grant := servicetest.Must(s.Store.SignInExternal(context.Background(), "https://login.example.org", subject, name, in))(t)
-	return grant.Username
+	return s.Store.SignInExternal(context.Background(), "https://login.example.org", subject, name, in)
 }
 
 // A renamed user has the new name in all lists and ETags at once, and after the next refresh in the header.
@@ -125,20 +111,16 @@ func TestUserRename(t *testing.T) {
 			}
 			tags = append(tags, tag)
 		}
-		if got := p.MustRun("user", "rename", "alice", "alice & <co>"); got != `{"id":"`+alice.Session.UserID+`","username":"alice & <co>"}`+"\n" {
-			t.Errorf("printed %s", got)
-		}
+		printed := `{"id":"` + alice.Session.UserID + `","username":"alice & <co>"}` + "\n"
+		servicetest.Is(t, p.MustRun("user", "rename", "alice", "alice & <co>"), printed, "printed")
 		for i, world := range worlds {
 			res := bob.Get(world, servicetest.IfNoneMatch(tags[i]))
-			if got := servicetest.Usernames(t, res.Body); !servicetest.Equal(got, [][]string{{"bob", "alice & <co>"}}) || res.Header.Get("ETag") == tags[i] {
-				t.Errorf("%v, ETag %s", got, res.Header.Get("ETag"))
-			}
+			servicetest.Is(t, servicetest.Usernames(t, res.Body), [][]string{{"bob", "alice & <co>"}}, "RSVPs")
+			servicetest.Is(t, res.Header.Get("ETag") == tags[i], false, "the ETag stays")
 		}
 		alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated).HasHeader("Session-User", "alice")
-		id := alice.Create("three", "n", servicetest.When)
-		if got := servicetest.Usernames(t, bob.Get("/api/event/three").Body); !servicetest.Equal(got, [][]string{{"alice & <co>"}}) {
-			t.Errorf("a JWT of before creates %s for %v", id, got)
-		}
+		alice.Create("three", "n", servicetest.When) // with a JWT of before
+		servicetest.Is(t, servicetest.Usernames(t, bob.Get("/api/event/three").Body), [][]string{{"alice & <co>"}}, "RSVPs")
 		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success).HasHeader("Session-User", url.PathEscape("alice & <co>"))
 
 		p.Fails("no such user", "user", "rename", "alice", "x")
@@ -146,9 +128,7 @@ func TestUserRename(t *testing.T) {
 		p.Fails("a username is", "user", "rename", "bob", " ")
 		p.MustRun("user", "rename", "bob", "bob") // as it is
 		p.MustRun("user", "rename", "bob", "alice")
-		if got := p.MustRun("user", "add", "bob"); !strings.Contains(got, `"bob"`) { // the name is free
-			t.Error(got)
-		}
+		servicetest.Contains(t, p.MustRun("user", "add", "bob"), `"bob"`) // the name is free
 	})
 }
 
@@ -175,14 +155,12 @@ func TestUserRenameAlike(t *testing.T) {
 // A name that somebody else takes while the command waits for them is taken, and the command waits longer than a request.
 func TestUserRenameTakenMeanwhile(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) { // SQLite has one writer
-		const timeout = 100 * time.Millisecond
-		db := servicetest.Postgres(t)
-		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_TIMEOUT="+timeout.String())
-		p.MustRun("user", "add", "alice")
-		tx := servicetest.BeginTx(t, db, "INSERT INTO users (id, username, created_at) VALUES ('"+servicetest.IDOf(1)+"', 'bob', now())")
-		servicetest.CommitUnder(t, db, tx, 5*timeout, func() { p.Fails("the username is taken", "user", "rename", "alice", "bob") })
-	})
+	const timeout = 100 * time.Millisecond
+	db := servicetest.Postgres(t) // SQLite has one writer
+	p := programOn(t, db).With("DB_TIMEOUT=" + timeout.String())
+	p.MustRun("user", "add", "alice")
+	tx := servicetest.BeginTx(t, db, "INSERT INTO users (id, username, created_at) VALUES ('"+servicetest.IDOf(1)+"', 'bob', now())")
+	servicetest.CommitUnder(t, db, tx, 5*timeout, func() { p.Fails("the username is taken", "user", "rename", "alice", "bob") })
 }
 
 // A blocked user is out at once, wherever a JWT is still valid, and does not come back until unblocked.
@@ -204,26 +182,21 @@ func TestUserBlock(t *testing.T) {
 		}
 		userID, _ := models.ParseID(alice.Session.UserID)
 		sessionID, _ := models.ParseID(alice.Session.SessionID)
-		out, err := s.Store.SignedOut(context.Background(), []models.Caller{{UserID: userID}, {UserID: userID, SessionID: sessionID}}) // as for a shared list
-		if err != nil || len(out) != 2 {
-			t.Errorf("%v, signed out: %v", err, out)
-		}
+		callers := []models.Caller{{UserID: userID}, {UserID: userID, SessionID: sessionID}} // as of a shared list
+		servicetest.Is(t, len(servicetest.Must(s.Store.SignedOut(context.Background(), callers))(t)), 2, "signed out")
 		alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
 		alice.SetCookie("token", s.ExpiredSession(alice.Session))
 		alice.Get(servicetest.SessionPath).Is(400, servicetest.SessionInvalidRefresh).SetsNoCookie()
 		servicetest.Is(t, servicetest.Usernames(t, bob.Get(servicetest.Plaza).Body), [][]string{{"bob", "alice"}}, "RSVPs")
 
-		again := s.Client()
-		form := again.Post("/sign-in", "username=alice", servicetest.AsForm)
-		if form.SetsNoCookie(); form.Status != 403 || !strings.Contains(form.Body, "This account is blocked") {
-			t.Errorf("%d %s", form.Status, form.Body)
-		}
+		form := s.Client().Post("/sign-in", "username=alice", servicetest.AsForm).SetsNoCookie()
+		servicetest.Is(t, form.Status, 403, "status of a sign-in")
+		servicetest.Contains(t, form.Body, "This account is blocked")
 		p.Fails("the user is blocked", "session", "issue", "alice")
 		servicetest.Is(t, s.Database.Count("sessions WHERE user_id = ? AND revoked_at IS NULL", alice.Session.UserID), 0, "sessions")
 		before := p.MustRun("user", "show", "alice") // with the time of the block
-		if _, stderr, _ := p.Run("user", "block", "alice"); stderr != "" {
-			t.Errorf("blocking again is no change: %s", stderr)
-		}
+		_, stderr := p.Succeeds("user", "block", "alice")
+		servicetest.Is(t, stderr, "", "what is said of a second block")
 		servicetest.Is(t, p.MustRun("user", "show", "alice"), before, "the user after a second block")
 		p.MustRun("user", "unblock", "alice")
 		alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh) // the old session stays over
@@ -246,20 +219,14 @@ func TestUserRemove(t *testing.T) {
 		bob.Post("/api/event/join/"+own, "").Is(200, servicetest.Success)
 		tag := bob.Get(servicetest.Plaza).Header.Get("ETag")
 
-		stdout, stderr, status := p.Run("user", "remove", name)
-		if want := `{"id":"` + gone.Session.UserID + `","sessions":1,"rsvps":2,"events":1}` + "\n"; status != 0 || stdout != want || !servicetest.IsAudit(stderr) {
-			t.Errorf("%d %s %s", status, stdout, stderr)
-		}
-		if strings.Contains(stderr, "Zebulon") || !strings.Contains(stderr, gone.Session.UserID) {
-			t.Errorf("the audit line: %s", stderr)
-		}
-		if text := dump(t, s.Database); strings.Contains(text, "Zebulon") || strings.Contains(text, gone.Session.UserID) {
-			t.Errorf("left: %s", text)
-		}
+		stdout, stderr := p.Succeeds("user", "remove", name)
+		servicetest.Is(t, stdout, `{"id":"`+gone.Session.UserID+`","sessions":1,"rsvps":2,"events":1}`+"\n", "printed")
+		servicetest.Is(t, servicetest.IsAudit(stderr), true, "an audit line: %s", stderr)
+		servicetest.Contains(t, stderr, gone.Session.UserID)
+		servicetest.Lacks(t, stderr, "Zebulon")
+		hasNone(t, s.Database, "Zebulon", gone.Session.UserID)
 		res := bob.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag))
-		if got := servicetest.Usernames(t, res.Body); res.Status != 200 || !servicetest.Equal(got, [][]string{{"bob"}, {"bob"}}) {
-			t.Errorf("%d %v", res.Status, got)
-		}
+		servicetest.Is(t, servicetest.Usernames(t, res.Body), [][]string{{"bob"}, {"bob"}}, "RSVPs")
 		gone.Get(servicetest.Plaza).IsError(401, "invalid_token")
 		gone.Post("/api/event/join/"+own, "").IsError(401, "invalid_token")
 		gone.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh)
@@ -268,9 +235,7 @@ func TestUserRemove(t *testing.T) {
 		p.Fails("no such user", "user", "remove", name)
 		p.Fails("never signed in with an identity provider", "user", "remove", "bob", "--block")
 		bob.Get(servicetest.Plaza).Is(200, res.Body)
-		if fresh := s.SignIn(name); fresh.Session.UserID == gone.Session.UserID { // the name is free
-			t.Error("the same user")
-		}
+		servicetest.Is(t, s.SignIn(name).Session.UserID == gone.Session.UserID, false, "who takes the name is the same user")
 	})
 }
 
@@ -289,51 +254,34 @@ func TestUserRemoveEvents(t *testing.T) {
 
 		p.Fails("never signed in with an identity provider", "user", "remove", "spammer", "--events", "--block")
 		want := `{"id":"` + id + `","sessions":1,"rsvps":1,"events":0,"created":{"events":251,"rsvps":2}`
-		if stdout, stderr, _ := p.Run("user", "remove", "spammer", "--events", "--dry-run"); stdout != want+`,"dryRun":true}`+"\n" || stderr != "" {
-			t.Errorf("dry run: %s %s", stdout, stderr)
-		}
-		if stdout, _, _ := p.Run("user", "remove", "spammer", "--dry-run"); stdout != `{"id":"`+id+`","sessions":1,"rsvps":2,"events":251,"dryRun":true}`+"\n" {
-			t.Errorf("dry run without events: %s", stdout)
-		}
+		stdout, stderr := p.Succeeds("user", "remove", "spammer", "--events", "--dry-run")
+		servicetest.Is(t, stdout+stderr, want+`,"dryRun":true}`+"\n", "a dry run says")
+		servicetest.Is(t, p.MustRun("user", "remove", "spammer", "--dry-run"), `{"id":"`+id+`","sessions":1,"rsvps":2,"events":251,"dryRun":true}`+"\n", "without events")
 		spammer.Get("/api/event/none").Is(200, servicetest.List())
 		servicetest.Is(t, len(servicetest.EventIDs(t, bob.Get("/api/event/spam").Body)), 250, "events after dry runs")
-		stdout, stderr, _ := p.Run("user", "remove", "--user-id", id, "--events")
-		if stdout != want+"}\n" || !servicetest.IsAudit(stderr) || !strings.Contains(stderr, "user="+id+" events=251 rsvps=2") {
-			t.Errorf("%s %s", stdout, stderr)
-		}
+		stdout, stderr = p.Succeeds("user", "remove", "--user-id", id, "--events")
+		servicetest.Is(t, stdout, want+"}\n", "printed")
+		servicetest.Is(t, servicetest.IsAudit(stderr), true, "an audit line: %s", stderr)
+		servicetest.Contains(t, stderr, "user="+id+" events=251 rsvps=2")
 		bob.Get("/api/event/spam").Is(200, servicetest.List())
 		bob.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(kept, "kept", "", servicetest.When, "bob")))
-		if text := dump(t, s.Database); strings.Contains(text, "spammer") || strings.Contains(text, id) {
-			t.Errorf("left: %s", text)
-		}
+		hasNone(t, s.Database, "spammer", id)
 		servicetest.Is(t, left(t, s), [2]int{1, 1}, "events and RSVPs left")
 	})
 }
 
-// dump is all that the tables hold, as text.
-func dump(t *testing.T, db *servicetest.Database) string {
+// hasNone fails the test where a table has one of these texts in a row.
+func hasNone(t *testing.T, db *servicetest.Database, texts ...string) {
 	t.Helper()
-	var b strings.Builder
-	for _, table := range []string{"users", "sessions", "events", "rsvps", "blocked_identities"} {
-		rows := servicetest.Must(db.DB.Query("SELECT * FROM " + table))(t)
-		columns, _ := rows.Columns()
-		values := make([]any, len(columns))
-		for rows.Next() {
-			for i := range values {
-				values[i] = new(any)
-			}
-			servicetest.NoError(t, rows.Scan(values...))
-			for _, v := range values {
-				value := *v.(*any)
-				if bytes, ok := value.([]byte); ok {
-					value = string(bytes)
-				}
-				fmt.Fprintf(&b, "%v\t", value)
-			}
+	for _, table := range servicetest.CopiedTables {
+		row := "CAST(r AS text)" // of all columns
+		if db.Dialect == "sqlite" {
+			db.Read("SELECT group_concat('coalesce(' || name || ', '''')', ' || ') FROM pragma_table_info(?)", []any{table}, &row)
 		}
-		rows.Close()
+		for _, text := range texts {
+			servicetest.Is(t, db.Count(table+" r WHERE "+row+" LIKE ?", "%"+text+"%"), 0, "rows of %s with %s", table, text)
+		}
 	}
-	return b.String()
 }
 
 // The export of a person is all that is kept, without anything that opens a session.
@@ -347,33 +295,28 @@ func TestUserShow(t *testing.T) {
 		grant.Post("/api/event/join/"+other, "").Is(200, servicetest.Success)
 		text := p.MustRun("user", "show", "alice")
 		var shown struct {
-			ID, Username, Created string
-			Issuer, Subject       string
-			Blocked               *string
-			Sessions              []struct{ ID, Device, Network, Created, Refreshed, Expires string }
-			Events                []struct{ ID, World, Name, Description, ScheduledAt, Created string }
-			RSVPs                 []struct{ Event, World, Name, ScheduledAt, Joined string }
+			ID, Username, Issuer, Subject string
+			Blocked                       *string
+			Sessions                      []struct{ ID string }
+			Events                        []struct{ ID, ScheduledAt string }
+			RSVPs                         []struct{ Event, World string }
 		}
 		servicetest.NoError(t, json.Unmarshal([]byte(text), &shown))
-		if shown.ID != grant.Session.UserID || shown.Username != "alice" || shown.Issuer != "https://login.example.org" || shown.Subject != "subject-7" || shown.Blocked != nil {
-			t.Errorf("%s", text)
+		who := [4]string{grant.Session.UserID, "alice", "https://login.example.org", "subject-7"}
+		servicetest.Is(t, [4]string{shown.ID, shown.Username, shown.Issuer, shown.Subject}, who, "who is shown")
+		if len(shown.Sessions) != 2 || len(shown.Events) != 1 || len(shown.RSVPs) != 2 || shown.Blocked != nil {
+			t.Fatalf("shown: %s", text)
 		}
-		if len(shown.Sessions) != 2 || shown.Sessions[1].ID != grant.Session.SessionID { // the first has ended
-			t.Errorf("sessions: %+v", shown.Sessions)
-		}
-		if len(shown.Events) != 1 || shown.Events[0].ID != own || shown.Events[0].ScheduledAt != servicetest.When {
-			t.Errorf("events: %+v", shown.Events)
-		}
-		if len(shown.RSVPs) != 2 || shown.RSVPs[0].Event != own || shown.RSVPs[1].World != "cellar & <attic>" {
-			t.Errorf("RSVPs: %+v", shown.RSVPs)
-		}
+		servicetest.Is(t, shown.Sessions[1].ID, grant.Session.SessionID, "the session after one that has ended")
+		servicetest.Is(t, [2]string{shown.Events[0].ID, shown.Events[0].ScheduledAt}, [2]string{own, servicetest.When}, "the event")
+		servicetest.Is(t, [2]string{shown.RSVPs[0].Event, shown.RSVPs[1].World}, [2]string{own, "cellar & <attic>"}, "the RSVPs")
 		for _, column := range []string{"hash", "spent", "token"} {
 			servicetest.Lacks(t, text, column)
 		}
 		p.MustRun("user", "block", "alice")
-		if text := p.MustRun("user", "show", "alice"); !strings.Contains(text, `"blocked":"20`) || strings.Count(text, `"revoked":"20`) != 2 {
-			t.Errorf("blocked: %s", text)
-		}
+		text = p.MustRun("user", "show", "alice")
+		servicetest.Contains(t, text, `"blocked":"20`)
+		servicetest.Is(t, strings.Count(text, `"revoked":"20`), 2, "sessions that have ended")
 		p.Fails("no such user", "user", "show", "nobody")
 	})
 }
@@ -381,22 +324,16 @@ func TestUserShow(t *testing.T) {
 // The export of a person is of one moment.
 func TestExportIsOfOneMoment(t *testing.T) {
 	t.Parallel()
-	t.Run("postgres", func(t *testing.T) { // on SQLite nobody writes meanwhile
-		s := servicetest.Start(t, servicetest.Postgres(t))
-		s.SignIn("alice").Create("plaza", "n", servicetest.When)
-		// A policy has who reads the RSVPs, which come last, wait for a lock.
-		reader := s.Database.As("reader")
-		s.Database.Exec("CREATE FUNCTION pause() RETURNS boolean LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock_shared(7) IS NOT NULL $$")
-		s.Database.Exec("CREATE POLICY pause ON rsvps USING (pause())")
-		s.Database.Exec("ALTER TABLE rsvps ENABLE ROW LEVEL SECURITY")
-		tx := servicetest.BeginTx(t, s.Database, "SELECT pg_advisory_xact_lock(7)", "DELETE FROM events")
-		store := servicetest.Must(models.Open(models.Options{URL: reader.URL, MaxConns: 2, Timeout: time.Minute}))(t)
-		defer store.Close()
-		servicetest.CommitUnder(t, s.Database, tx, 0, func() {
-			if person, err := store.FindPerson(context.Background(), models.Who{Username: "alice"}); err != nil || len(person.Events) != 1 || len(person.RSVPs) != 1 {
-				t.Errorf("%v, %d events, %d RSVPs", err, len(person.Events), len(person.RSVPs))
-			}
-		})
+	s := servicetest.Start(t, servicetest.Postgres(t)) // on SQLite nobody writes meanwhile
+	s.SignIn("alice").Create("plaza", "n", servicetest.When)
+	// A policy has who reads the RSVPs, which come last, wait for a lock.
+	p := programOn(t, s.Database.As("reader"))
+	s.Database.Exec("CREATE FUNCTION pause() RETURNS boolean LANGUAGE sql AS $$ SELECT pg_advisory_xact_lock_shared(7) IS NOT NULL $$")
+	s.Database.Exec("CREATE POLICY pause ON rsvps USING (pause())")
+	s.Database.Exec("ALTER TABLE rsvps ENABLE ROW LEVEL SECURITY")
+	tx := servicetest.BeginTx(t, s.Database, "SELECT pg_advisory_xact_lock(7)", "DELETE FROM events")
+	servicetest.CommitUnder(t, s.Database, tx, 0, func() {
+		servicetest.Is(t, strings.Count(p.MustRun("user", "show", "alice"), `"plaza"`), 2, "an event and its RSVP")
 	})
 }
 
@@ -408,21 +345,17 @@ func TestUserList(t *testing.T) {
 		p.MustRun("user", "block", "alice")
 		text := p.MustRun("user", "list")
 		var users []struct {
-			ID, Username, Created string
-			Blocked               *string
+			Username string
+			Blocked  *string
 		}
 		servicetest.NoError(t, json.Unmarshal([]byte(text), &users))
-		seen := make(map[string]bool)
-		blocked := 0
+		seen := make(map[string]bool) // whether they are blocked
 		for _, u := range users {
-			seen[u.Username] = true
-			if u.Blocked != nil {
-				blocked++
-			}
+			seen[u.Username] = u.Blocked != nil
 		}
-		if len(users) != 2501 || len(seen) != 2501 || blocked != 1 || strings.Count(text, "\n") != 2503 {
-			t.Errorf("%d users, %d names, %d blocked, %d lines", len(users), len(seen), blocked, strings.Count(text, "\n"))
-		}
+		servicetest.Is(t, [3]int{len(users), len(seen), strings.Count(text, "\n")}, [3]int{2501, 2501, 2503}, "users, names and lines")
+		servicetest.Is(t, strings.Count(text, `"blocked":null`), 2500, "users who are not blocked")
+		servicetest.Is(t, seen["alice"], true, "alice is blocked")
 	})
 }
 
@@ -458,9 +391,8 @@ func TestCommandInterrupted(t *testing.T) {
 		command.Process.Signal(syscall.SIGINT) // while it can write no more
 		io.Copy(io.Discard, stdout)
 		command.Wait()
-		if status := command.ProcessState.ExitCode(); status != 1 || stderr.String() != "worldevents: interrupted\n" {
-			t.Errorf("%d %q", status, &stderr)
-		}
+		servicetest.Is(t, command.ProcessState.ExitCode(), 1, "exit status")
+		servicetest.Is(t, stderr.String(), "worldevents: interrupted\n", "what it says")
 	})
 }
 

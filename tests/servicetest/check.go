@@ -49,6 +49,13 @@ func (c Checked) Has(t *testing.T, level, words string) {
 	t.Errorf("no %s %q: %+v", level, words, c.Findings)
 }
 
+// Sound fails the test unless check finds no fault.
+func Sound(t *testing.T, p *Program) {
+	t.Helper()
+	result, stderr := Check(t, p)
+	Is(t, result.OK, true, "sound, and not: %s", stderr)
+}
+
 // Finds runs the command, and fails the test unless it finds that.
 func Finds(t *testing.T, p *Program, level, words string) {
 	t.Helper()

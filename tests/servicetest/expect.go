@@ -7,12 +7,22 @@ import (
 	"time"
 )
 
-// Fails runs a command, which must print nothing, and fail in one line with these words.
-func (p *Program) Fails(words string, args ...string) {
+// Fails runs a command, which must print nothing, and fail in one line with these words. It returns that line.
+func (p *Program) Fails(words string, args ...string) (line string) {
 	p.tb.Helper()
-	if stdout, stderr, status := p.Run(args...); status != 1 || stdout != "" || !OneLine(stderr, words) {
+	stdout, stderr, status := p.Run(args...)
+	if status != 1 || stdout != "" || !OneLine(stderr, words) {
 		p.tb.Errorf("%q: %d %q %q, want %q", args, status, stdout, stderr, words)
 	}
+	return stderr
+}
+
+// Succeeds runs a command, which must end with status 0, whatever it says, and returns what it has written.
+func (p *Program) Succeeds(args ...string) (stdout, stderr string) {
+	p.tb.Helper()
+	stdout, stderr, status := p.Run(args...)
+	Is(p.tb, status, 0, "status of %q: %s %s", args, stdout, stderr)
+	return stdout, stderr
 }
 
 // Is sends a request with these cookies, whose response must have this status, and returns its body.
