@@ -32,18 +32,22 @@ func Must[T any](value T, err error) func(testing.TB) T {
 	}
 }
 
-// Contains fails the test unless part is in text.
-func Contains(tb testing.TB, text, part string) {
+// Contains fails the test unless all parts are in text.
+func Contains(tb testing.TB, text string, parts ...string) {
 	tb.Helper()
-	if !strings.Contains(text, part) {
-		tb.Errorf("no %q in %.2000q", part, text)
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			tb.Errorf("no %q in %.2000q", part, text)
+		}
 	}
 }
 
-// Lacks fails the test where part is in text.
-func Lacks(tb testing.TB, text, part string) {
+// Lacks fails the test where one of the parts is in text.
+func Lacks(tb testing.TB, text string, parts ...string) {
 	tb.Helper()
-	if strings.Contains(text, part) {
-		tb.Errorf("%q is in %.2000q", part, text)
+	for _, part := range parts {
+		if strings.Contains(text, part) {
+			tb.Errorf("%q is in %.2000q", part, text)
+		}
 	}
 }

@@ -250,6 +250,16 @@ func (r *Response) Is(status int, body string) *Response {
 	return r
 }
 
+// Has fails the test unless the response has this status, and all parts are in its body.
+func (r *Response) Has(status int, parts ...string) *Response {
+	r.tb.Helper()
+	if r.Status != status {
+		r.tb.Errorf("%s: got %d %.2000s, want %d", r.what, r.Status, r.Body, status)
+	}
+	Contains(r.tb, r.Body, parts...)
+	return r
+}
+
 // IsError fails the test unless the response is this error, about exactly these fields.
 func (r *Response) IsError(status int, code string, fields ...string) *Response {
 	r.tb.Helper()
