@@ -18,30 +18,18 @@ import (
 func send(t *testing.T, s *servicetest.Service, from, text string) net.Conn {
 	t.Helper()
 	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}, NetDialer: &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}}
-	conn, err := dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "https://"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := servicetest.Must(dialer.DialContext(t.Context(), "tcp", strings.TrimPrefix(s.URL, "https://")))(t)
 	t.Cleanup(func() { conn.Close() })
 	conn.SetDeadline(time.Now().Add(30 * time.Second))
-	if _, err := io.WriteString(conn, text); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.Must(io.WriteString(conn, text))(t)
 	return conn
 }
 
 // response reads the response on a connection.
 func response(t *testing.T, conn *bufio.Reader) (res *http.Response, body string) {
 	t.Helper()
-	res, err := http.ReadResponse(conn, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res, string(text)
+	res = servicetest.Must(http.ReadResponse(conn, nil))(t)
+	return res, string(servicetest.Must(io.ReadAll(res.Body))(t))
 }
 
 // Whoever sends bodies slowly takes nothing from others, nor from themselves: the requests are not in flight until the bodies have come.
@@ -77,32 +65,22 @@ func TestMaxConnections(t *testing.T) {
 	t.Parallel()
 	s := servicetest.New(t, func(o *servicetest.Options) { o.MaxConnections = 3 })
 	address := strings.TrimPrefix(s.URL, "https://")
-	open := func() (net.Conn, error) {
+	var conns []*tls.Conn
+	open := func() bool {
 		conn, err := tls.Dial("tcp", address, &tls.Config{InsecureSkipVerify: true})
-		if err != nil {
-			return nil, err
+		if err == nil {
+			t.Cleanup(func() { conn.Close() })
+			conns = append(conns, conn)
 		}
-		t.Cleanup(func() { conn.Close() })
-		return conn, nil
+		return err == nil
 	}
-	var conns []net.Conn
-	for range 3 {
-		conn, err := open()
-		if err != nil {
-			t.Fatal(err)
-		}
-		conns = append(conns, conn)
+	for i := range 5 {
+		servicetest.Is(t, open(), i < 3, "connection %d is served", i)
 	}
-	for range 2 {
-		if _, err := open(); err == nil {
-			t.Error("one more is served")
-		}
-	}
-	if n := servicetest.Metric(t, s, "worldevents_refused_connections_total"); n != 2 || servicetest.Held(t, s, "connections") != 3 {
-		t.Errorf("%v were refused, %d are open", n, servicetest.Held(t, s, "connections"))
-	}
+	servicetest.Is(t, servicetest.Metric(t, s, "worldevents_refused_connections_total"), 2, "refused")
+	servicetest.Is(t, servicetest.Held(t, s, "connections"), 3, "open")
 	conns[0].Close()
-	servicetest.Eventually(t, 10*time.Second, "there is room", func() bool { _, err := open(); return err == nil })
+	servicetest.Eventually(t, 10*time.Second, "there is room", open)
 }
 
 // A form has two seconds, and what comes too late or is too much ends the connection.

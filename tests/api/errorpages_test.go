@@ -2,7 +2,6 @@ package api
 
 import (
 	"net/url"
-	"strings"
 	"testing"
 
 	"worldevents/tests/servicetest"
@@ -52,15 +51,9 @@ func TestErrorPages(t *testing.T) {
 				continue
 			}
 			res.HasHeader("Content-Type", "text/html; charset=utf-8").HasHeader("Cache-Control", "no-store").SetsNoCookie()
-			if res.Status != test.status || !strings.Contains(res.Body, test.page) || !strings.Contains(res.Body, `<code id="request">`+res.Header.Get("X-Request-Id")+"</code>") {
-				t.Errorf("%s %s with %q: %d %s", test.method, test.path, accept, res.Status, res.Body)
-			}
-			if isBusy := test.status == 503; isBusy != (res.Header.Get("Retry-After") == "1") {
-				t.Errorf("%s: %v", test.path, res.Header)
-			}
+			res.Has(test.status, test.page, `<code id="request">`+res.Header.Get("X-Request-Id")+"</code>")
+			servicetest.Is(t, res.Header.Get("Retry-After") == "1", test.status == 503, "%s has Retry-After", test.path)
 		}
 	}
-	if res := nobody.Do("HEAD", "/nothing", "", servicetest.Header("Accept", browser)); res.Status != 404 || res.Body != "" || res.Header.Get("Content-Type") != "text/html; charset=utf-8" {
-		t.Errorf("%d %v %q", res.Status, res.Header, res.Body)
-	}
+	nobody.Do("HEAD", "/nothing", "", servicetest.Header("Accept", browser)).Is(404, "").HasHeader("Content-Type", "text/html; charset=utf-8")
 }

@@ -29,21 +29,12 @@ func TestEmptyHost(t *testing.T) {
 		t.Run(request, func(t *testing.T) {
 			response := sendRaw(t, strings.TrimPrefix(s.URL, "http://"), request+"\r\nConnection: close\r\n\r\n")
 			head, body, _ := strings.Cut(response, "\r\n\r\n")
-			_, status, _ := strings.Cut(head, " ")
 			if i < served {
-				if !strings.HasPrefix(status, "200 ") {
-					t.Errorf("%.300q", response)
-				}
+				servicetest.Contains(t, head, " 200 ")
 				return
 			}
-			if !strings.HasPrefix(status, "400 ") {
-				t.Fatalf("%.300q", response)
-			}
-			for _, line := range []string{"Content-Type: application/json", "Cache-Control: no-store", "X-Content-Type-Options: nosniff", "X-Request-Id: "} {
-				if !strings.Contains(head, "\r\n"+line) {
-					t.Errorf("no %s: %s", line, head)
-				}
-			}
+			servicetest.Contains(t, head, " 400 ", "\r\nContent-Type: application/json", "\r\nCache-Control: no-store",
+				"\r\nX-Content-Type-Options: nosniff", "\r\nX-Request-Id: ")
 			if !strings.HasPrefix(body, `{"error":"The request does not fit the contract","code":"validation_failed","requestId":"`) ||
 				!strings.HasSuffix(body, `"fields":{"Host":"must name a host"},"fieldCodes":{"Host":"format"}}`) {
 				t.Errorf("%s", body)
@@ -51,9 +42,7 @@ func TestEmptyHost(t *testing.T) {
 		})
 	}
 	// Health checks of proxies often name no host.
-	if response := sendRaw(t, p.Getenv("ADMIN_ADDR"), "GET /readyz HTTP/1.0\r\n\r\n"); !strings.HasPrefix(response, "HTTP/1.0 200 ") {
-		t.Errorf("the admin listener: %.300q", response)
-	}
+	servicetest.Contains(t, sendRaw(t, p.Getenv("ADMIN_ADDR"), "GET /readyz HTTP/1.0\r\n\r\n"), "HTTP/1.0 200 ")
 }
 
 // OPTIONS for no path in particular (RFC 9110 section 9.3.7) is answered as it is for every path that there is not.
@@ -89,16 +78,9 @@ func TestOptionsAsterisk(t *testing.T) {
 // sendRaw sends text to address over a connection of its own and returns all that comes back.
 func sendRaw(t *testing.T, address, text string) string {
 	t.Helper()
-	conn, err := net.Dial("tcp", address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := servicetest.Must(net.Dial("tcp", address))(t)
 	defer conn.Close()
 	conn.SetDeadline(time.Now().Add(10 * time.Second))
 	io.WriteString(conn, text)
-	response, err := io.ReadAll(conn)
-	if err != nil {
-		t.Error(err)
-	}
-	return string(response)
+	return string(servicetest.Must(io.ReadAll(conn))(t))
 }

@@ -39,9 +39,7 @@ func TestRateLimitBehindProxy(t *testing.T) {
 		{"::ffff:10.0.0.1", 200}, {"::ffff:10.0.0.2", 200}, // IPv4 in IPv6 is no such /64
 		{"2001:db8::1", 200}, {"2001:db8::2", 429}, {"2001:db8:0:1::1", 200}, // an IPv6 client is its /64
 	} {
-		if res := alice.Get(servicetest.Plaza, servicetest.Header("X-Forwarded-For", test.from)); res.Status != test.status {
-			t.Errorf("%s: %d, want %d", test.from, res.Status, test.status)
-		}
+		alice.Get(servicetest.Plaza, servicetest.Header("X-Forwarded-For", test.from)).Has(test.status)
 	}
 }
 
@@ -73,7 +71,7 @@ func TestMaxInFlight(t *testing.T) {
 func TestNoConnectionInTime(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
-		release := lockUsers(t, s.Database)
+		release := servicetest.Lock(t, s.Database, "users")
 		responses := make(chan *servicetest.Response)
 		for range 2 {
 			go func() { responses <- alice.On(s).Get(servicetest.RefreshPath) }()
@@ -86,10 +84,4 @@ func TestNoConnectionInTime(t *testing.T) {
 	}, func(o *servicetest.Options) {
 		o.DBMaxConns, o.DBTimeout, o.DBMaxWait = 1, 40*time.Second, 5*time.Second
 	})
-}
-
-// lockUsers keeps everybody else from changing users until release is called.
-func lockUsers(t *testing.T, db *servicetest.Database) (release func()) {
-	t.Helper()
-	return servicetest.Lock(t, db, "users")
 }

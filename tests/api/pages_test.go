@@ -51,18 +51,14 @@ func TestPagesEverywhere(t *testing.T) {
 						t.Errorf("%s leads to %q", path, link[1])
 					}
 				}
-				if inline := regexp.MustCompile(`(?i)<style|\sstyle=|<script>`).FindString(page.Body); inline != "" || page.Status != 200 {
-					t.Errorf("%s: %d, has %q", path, page.Status, inline)
-				}
+				servicetest.Is(t, regexp.MustCompile(`(?i)<style|\sstyle=|<script>`).FindString(page.Has(200).Body), "", "what the policy does not allow")
 			}
 			submit := func(path, form, location string) {
 				t.Helper()
 				alice.Submit(path, form).Is(303, "").HasHeader("Location", location)
 			}
 			form := alice.Get("/events/edit?world=plaza&past=true&id=" + old).Body
-			if action := `action="` + test.prefix + `/events/edit?past=true&amp;world=plaza"`; !strings.Contains(form, action) {
-				t.Errorf("no %s in %s", action, form)
-			}
+			servicetest.Contains(t, form, `action="`+test.prefix+`/events/edit?past=true&amp;world=plaza"`)
 			shown := regexp.MustCompile(`name="shown" value="([^"]+)"`).FindStringSubmatch(form)[1]
 			submit("/events/edit?past=true&world=plaza", url.Values{"id": {old}, "shown": {shown}, "name": {"b"}, "description": {""}, "scheduledAt": {"2020-01-01T00:00"}}.Encode(),
 				test.prefix+"/events?past=true&world=plaza#event-"+old)
@@ -113,9 +109,7 @@ func TestPagesWithStorageDown(t *testing.T) {
 			method := map[bool]string{true: "GET", false: "POST"}[path == "/events" || path == "/sessions"]
 			alice.Do(method, path, form, servicetest.AsForm).IsError(500, "internal").SetsNoCookie()
 			res := alice.Do(method, path, form, servicetest.AsForm, servicetest.Navigates, asksForHTML).SetsNoCookie().HasHeader("Content-Type", "text/html; charset=utf-8")
-			if res.Status != 500 || !strings.Contains(res.Body, `role="alert"`) || !strings.Contains(res.Body, res.Header.Get("X-Request-Id")) || strings.Contains(res.Body, "Nobody is signed in") {
-				t.Errorf("%s: %d %s", path, res.Status, res.Body)
-			}
+			servicetest.Lacks(t, res.Has(500, `role="alert"`, res.Header.Get("X-Request-Id")).Body, "Nobody is signed in")
 		}
 		s.Client().Post("/sign-in", "username=alice", servicetest.AsForm).IsError(500, "internal").SetsNoCookie()
 		s.Client().Post("/sign-out", "", servicetest.Cookies("token="+s.ExpiredSession(alice.Session))).IsError(500, "internal").SetsNoCookie()
