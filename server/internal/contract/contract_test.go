@@ -237,28 +237,3 @@ func FuzzQuery(f *testing.F) {
 		}
 	})
 }
-
-// BenchmarkValidate validates a request that fits, as each request is.
-func BenchmarkValidate(b *testing.B) {
-	for _, test := range []struct{ operation, id, body string }{
-		{"createEvent", "harbour", event},
-		{"listEvents", "harbour", ""},
-		{"joinEvent", "01900000-0000-7000-8000-000000000001", ""},
-	} {
-		b.Run(test.operation, func(b *testing.B) {
-			op := operation(b, test.operation)
-			r := newRequest(op, "", jsonType, test.body)
-			param := withID(test.id)
-			b.ReportAllocs()
-			for b.Loop() {
-				r.Body = http.NoBody
-				if test.body != "" {
-					r.Body = io.NopCloser(strings.NewReader(test.body))
-				}
-				if err := op.Validate(r, param); err != nil {
-					b.Fatal(err)
-				}
-			}
-		})
-	}
-}

@@ -146,31 +146,3 @@ func TestETag(t *testing.T) {
 		}
 	}
 }
-
-// BenchmarkEncode is the JSON of events, small and large, and of RSVPs.
-func BenchmarkEncode(b *testing.B) {
-	id, name, description := models.ID{}, []byte("Event 12"), []byte("Bring a coat, a lamp and something to eat.")
-	at := time.Date(2030, 1, 2, 3, 4, 5, 0, time.UTC)
-	for _, size := range []struct{ events, rsvps int }{{1, 20}, {10, 5}, {100, 20}, {1, 4000}} {
-		var usernames [][]byte
-		for e := range size.events {
-			var names []string
-			for u := range size.rsvps {
-				names = append(names, fmt.Sprint("user", 1+(e*37+u)%2000))
-			}
-			usernames = append(usernames, []byte(strings.Join(names, "\n")))
-		}
-		b.Run(fmt.Sprintf("%dx%d", size.events, size.rsvps), func(b *testing.B) {
-			b.ReportAllocs()
-			for b.Loop() {
-				e := &encoder{room: new(room)}
-				e.Begin()
-				for _, names := range usernames {
-					e.Event(&models.ListedEvent{ID: id, ScheduledAt: at, Name: name, Description: description, Usernames: names})
-				}
-				b.SetBytes(int64(len(e.list())))
-				e.release()
-			}
-		})
-	}
-}
