@@ -29,16 +29,3 @@ func TestGzip(t *testing.T) {
 		t.Error("without the header")
 	}
 }
-
-// Whatever is sent, a refusal that stands beside it is respected.
-func FuzzGzip(f *testing.F) {
-	for _, line := range []string{"gzip", "*;q=0.5", "identity;q=0", ",;q=,", "gzip;q=1.000;"} {
-		f.Add(line)
-	}
-	f.Fuzz(func(t *testing.T, line string) {
-		Gzip([]string{line})
-		if Gzip([]string{line, "gzip;q=0"}) || Gzip([]string{"x-gzip;q=0", line}) {
-			t.Errorf("%q overrules a refusal", line)
-		}
-	})
-}

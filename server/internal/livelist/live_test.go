@@ -1,7 +1,6 @@
 package livelist
 
 import (
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -16,7 +15,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"worldevents/gen"
 	"worldevents/models"
 	"worldevents/server/internal/eventlist"
 )
@@ -167,125 +165,6 @@ func (l *Lists) waits(t *testing.T, n int64) {
 	synctest.Wait()
 	if waiting := l.counts.watching.Load(); waiting != n {
 		t.Fatalf("%d wait instead of %d", waiting, n)
-	}
-}
-
-// follower asks for a list again and again as those do who follow it, until ctx ends, and keeps the latest.
-type follower struct {
-	query  eventlist.Query
-	caller models.Caller
-	etag   string
-	body   []byte
-	err    error
-}
-
-func (f *follower) run(ctx context.Context, l *Lists) {
-	for ctx.Err() == nil {
-		var tags []string
-		if f.etag != "" {
-			tags = eventlist.EntityTags([]string{f.etag})
-		}
-		wait := time.Duration(mathrand.IntN(3000)) * time.Millisecond
-		list, err := l.Watch(ctx, f.query, eventlist.Caller{Caller: f.caller, Tags: tags}, time.Now().Add(wait))
-		res := httptest.NewRecorder()
-		if err == nil {
-			err = list.Write(res)
-		}
-		if f.err = err; err == nil && res.Code == 200 {
-			f.etag, f.body = res.Header().Get("Etag"), res.Body.Bytes()
-		}
-		if errors.Is(err, models.ErrSignedOut) {
-			return
-		}
-	}
-}
-
-// Whatever is written while lists are followed, by this instance or by another process, and however often the database does not
-// respond, the latest list that each follower has is in the end the one that everybody gets; and nothing is left behind.
-func TestHistory(t *testing.T) { testLive(t, testHistory) }
-
-func testHistory(t *testing.T, l *Lists, other *models.Store) {
-	const users, worlds, followers = 8, 4, 60
-	store := l.store
-	l.hub.ask = func(ctx context.Context, m models.Moment) (models.ChangedWorlds, error) {
-		if mathrand.IntN(4) == 0 {
-			return models.ChangedWorlds{}, models.ErrBusy
-		}
-		answer, err := store.WorldsSince(ctx, m)
-		time.Sleep(time.Duration(mathrand.IntN(20)) * time.Millisecond) // in which more is written
-		return answer, err
-	}
-	var callers []models.Caller
-	for i := range users {
-		callers = append(callers, signIn(t, store, fmt.Sprint("user ", i)))
-	}
-	gone := signIn(t, store, "gone")
-	limit := int32(3)
-	from := gen.DateTime(time.Date(2030, 1, 10, 0, 0, 0, 0, time.UTC))
-	queries := []func(world string) eventlist.Query{
-		func(world string) eventlist.Query { return eventlist.Query{World: world} },
-		func(world string) eventlist.Query {
-			return eventlist.Query{World: world, Raw: "limit=3", Params: gen.ListEventsParams{Limit: &limit}}
-		},
-		func(world string) eventlist.Query {
-			return eventlist.Query{World: world, Raw: "from=2030-01-10T00:00:00Z", Params: gen.ListEventsParams{From: &from}}
-		},
-	}
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel() // else they would go on after a failure, and no time would pass
-	var all []*follower
-	var wait sync.WaitGroup
-	for i := range followers {
-		f := &follower{query: queries[i%len(queries)](fmt.Sprint("world ", i%worlds)), caller: callers[i%users]}
-		if i%10 == 9 {
-			f.caller = gone
-		}
-		all = append(all, f)
-		wait.Go(func() { f.run(ctx, l) })
-	}
-	var events []models.ID
-	for step := range 300 {
-		at, caller := store, callers[mathrand.IntN(users)]
-		if mathrand.IntN(3) == 0 {
-			at = other
-		}
-		var err error
-		switch n := mathrand.IntN(10); {
-		case len(events) < 4 || n == 0 && len(events) < 30:
-			var id models.ID
-			id, err = at.CreateEvent(ctx, caller, models.Event{WorldID: fmt.Sprint("world ", mathrand.IntN(worlds)), Name: "n",
-				ScheduledAt: time.Date(2030, 1, 1+mathrand.IntN(20), 0, 0, 0, 0, time.UTC)})
-			events = append(events, id)
-		case n < 6:
-			err = at.JoinEvent(ctx, caller, events[mathrand.IntN(len(events))])
-		default:
-			_, err = at.LeaveEvent(ctx, caller, events[mathrand.IntN(len(events))])
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		if step == 150 {
-			if _, err := other.RevokeSession(ctx, gone); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if mathrand.IntN(4) == 0 {
-			time.Sleep(time.Duration(mathrand.IntN(40)) * time.Millisecond)
-		}
-	}
-	time.Sleep(10 * time.Second) // all waits end within 3
-	cancel()
-	wait.Wait()
-	for _, f := range all {
-		want := l.get(t, callers[0], f.query)
-		switch {
-		case f.caller == gone:
-			if !errors.Is(f.err, models.ErrSignedOut) {
-				t.Errorf("whose session was revoked has %v", f.err)
-			}
-		case f.etag != want.Header().Get("Etag") || !bytes.Equal(f.body, want.Body.Bytes()):
-			t.Errorf("%v has %s %s, want %s %s", f.query, f.etag, f.body, want.Header().Get("Etag"), want.Body)
-		}
 	}
 }
 

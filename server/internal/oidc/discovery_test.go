@@ -19,7 +19,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // wait share one request.
 func TestProviderHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p, _ := newTestProvider("https://provider.example")
+		p := newTestProvider("https://provider.example")
 		var asked, busy atomic.Int64
 		p.client.Transport = roundTripper(func(r *http.Request) (*http.Response, error) {
 			asked.Add(1)

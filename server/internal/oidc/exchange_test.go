@@ -17,7 +17,7 @@ func TestEndpointsOfTLSIssuer(t *testing.T) {
 	for endpoint, want := range map[string]error{"none": nil, "$/authorize": ErrProvider, "$/token": ErrProvider, "$/jwks": ErrProvider} {
 		t.Run(endpoint, func(t *testing.T) {
 			plain := strings.Replace(usual, endpoint, strings.Replace(endpoint, "$", "http://provider.example", 1), 1)
-			p, _ := newTestProvider(issuer)
+			p := newTestProvider(issuer)
 			p.client.Transport = roundTripper(func(*http.Request) (*http.Response, error) {
 				body := io.NopCloser(strings.NewReader(strings.ReplaceAll(plain, "$", issuer)))
 				return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"application/json"}}, Body: body}, nil

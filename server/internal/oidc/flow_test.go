@@ -7,17 +7,15 @@ import (
 	"time"
 )
 
-func newTestProvider(issuer string) (*Provider, *time.Time) {
-	now := time.Unix(2_000_000_000, 0)
+func newTestProvider(issuer string) *Provider {
+	secrets := [][]byte{[]byte("the first of the secrets that tests have"), []byte("the second of the secrets that tests have")}
 	c := Config{Issuer: issuer, ClientID: "client", ClientSecret: "secret", Scopes: []string{"openid"}, UsernameClaim: "name"}
-	return New(c, "https://api.example.org/sign-in/callback", testSecrets, func() time.Time { return now }), &now
+	return New(c, "https://api.example.org/sign-in/callback", secrets, func() time.Time { return time.Unix(2_000_000_000, 0) })
 }
-
-var testSecrets = [][]byte{[]byte("the first of the secrets that tests have"), []byte("the second of the secrets that tests have")}
 
 // What goes to the provider, or comes back from it, says nothing about the other secrets of a flow.
 func TestFlowSecretsDiffer(t *testing.T) {
-	p, _ := newTestProvider("https://provider.example")
+	p := newTestProvider("https://provider.example")
 	seen := make(map[string]bool)
 	for range 2 {
 		f := p.NewFlow("/docs")
@@ -35,7 +33,7 @@ func TestFlowSecretsDiffer(t *testing.T) {
 
 // A text that NewFlow has not written leads nowhere: only a state that nobody can compute would be accepted.
 func FuzzResumeFlow(f *testing.F) {
-	p, _ := newTestProvider("https://provider.example")
+	p := newTestProvider("https://provider.example")
 	flow := p.NewFlow("/docs")
 	f.Add(flow.Cookie(), flow.state())
 	f.Add("a.1.", "")

@@ -25,7 +25,7 @@ func signedBy(key ed25519.PrivateKey, header, claims string) string {
 // No JWT chooses its algorithm, and none is verified with a key that it does not name or that is of another algorithm (RFC 8725
 // sections 2.1 and 3.1).
 func TestAlgorithms(t *testing.T) {
-	m, _ := newTestManager(func(o *Options) { o.PrivateKeys = []ed25519.PrivateKey{signing, former} })
+	m := newTestManager(func(o *Options) { o.PrivateKeys = []ed25519.PrivateKey{signing, former} })
 	const good = `{"sub":"s","exp":2000000001}`
 	kid := func(key []byte) string { return `"kid":"` + KeyID(key) + `"` }
 	spki, err := x509.MarshalPKIXPublicKey(publicOf(signing))
@@ -79,7 +79,7 @@ func TestAlgorithms(t *testing.T) {
 
 // The first private key signs as long as there is one, and secrets and public keys verify beside it.
 func TestSetEd25519Keys(t *testing.T) {
-	m, _ := newTestManager()
+	m := newTestManager()
 	byName := func() (issued string, kid string) {
 		t.Helper()
 		issued = m.Issue(alice, NewRefreshToken()).Token

@@ -3,7 +3,6 @@ package session
 import (
 	"net/http"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -48,39 +47,6 @@ func TestCookieDomains(t *testing.T) {
 	}
 }
 
-func TestStaleAttributes(t *testing.T) {
-	const end = "; Max-Age=0; HttpOnly; Secure; SameSite=None"
-	long := strings.Repeat("x", 60)
-	for _, test := range []struct {
-		name    string
-		options Options
-		want    []string
-	}{
-		{"development", Options{Host: "www.example.org", CookiePath: "/", Development: true}, []string{
-			"; Path=/; Domain=example.org; Max-Age=0; HttpOnly; SameSite=Lax", "; Path=/; Domain=www.example.org; Max-Age=0; HttpOnly; SameSite=Lax",
-		}},
-		{"few", Options{Host: "example.org", CookiePath: "/"}, []string{
-			"; Path=/; Domain=example.org" + end, "; Path=/" + end + "; Partitioned", "; Path=/; Domain=example.org" + end + "; Partitioned",
-		}},
-		{"six", Options{Host: "api.example.org", CookiePath: "/app"}, []string{
-			"; Path=/app; Domain=example.org" + end, "; Path=/app; Domain=api.example.org" + end, "; Path=/" + end, "; Path=/app" + end + "; Partitioned",
-			"; Path=/; Domain=example.org" + end, "; Path=/; Domain=api.example.org" + end,
-		}},
-		{"as long as the bytes last", Options{Host: "example.org", CookiePath: "/" + strings.Repeat("x", 650)}, []string{
-			"; Path=/" + strings.Repeat("x", 650) + "; Domain=example.org" + end,
-		}},
-		{"a host that is no cookie's domain", Options{Host: long + long + ".example.org", CookiePath: "/"}, []string{
-			"; Path=/; Domain=example.org" + end, "; Path=/" + end + "; Partitioned", "; Path=/; Domain=example.org" + end + "; Partitioned",
-		}},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got := staleAttributes(test.options); !slices.Equal(got, test.want) {
-				t.Errorf("%q", got)
-			}
-		})
-	}
-}
-
 // Only a conflict makes more than two cookies. The live ones come last, and none of the others is of their scope.
 func TestHealing(t *testing.T) {
 	conflict := ReadCookies(lines("token=a; refreshToken=b; refreshToken=c"))
@@ -96,7 +62,7 @@ func TestHealing(t *testing.T) {
 		{"two refresh tokens", conflict, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			m, _ := newTestManager(func(o *Options) { o.Host, o.CookiePath = "api.example.org", "/app" })
+			m := newTestManager(func(o *Options) { o.Host, o.CookiePath = "api.example.org", "/app" })
 			for _, response := range []struct {
 				write func(http.Header)
 				live  []string
