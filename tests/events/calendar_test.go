@@ -54,36 +54,25 @@ func TestCalendarFile(t *testing.T) {
 		} {
 			id := createWith(alice, "plaza", "a name", name+name, "2030-01-02T03:04:05.678Z")
 			s.Database.Exec("UPDATE events SET name = ? WHERE id = ?", name, id) // by hand: the contract takes no line breaks in names
-			res := alice.Get("/events/"+id+".ics").HasHeader("Content-Type", "text/calendar; charset=utf-8").SetsNoCookie().
+			res := alice.Get("/events/"+id+".ics").Has(200).HasHeader("Content-Type", "text/calendar; charset=utf-8").SetsNoCookie().
 				HasHeader("Content-Disposition", `attachment; filename="event.ics"`).HasHeader("Cache-Control", "no-store")
-			if res.Status != 200 {
-				t.Fatalf("%d %s", res.Status, res.Body)
-			}
 			got := parseCalendar(t, res.Body)
 			if got["UID"] != id || got["DTSTAMP"] != "20290601T120000Z" || got["DTSTART"] != "20300102T030405Z" || got["VERSION"] != "2.0" || got["PRODID"] == "" {
 				t.Errorf("%q", got)
 			}
-			if summary := readCalendarText(got["SUMMARY"]); summary != want {
-				t.Errorf("%q, want %q", summary, want)
-			}
-			if description := readCalendarText(got["DESCRIPTION"]); description != want+want {
-				t.Errorf("%q, want %q", description, want+want)
-			}
+			servicetest.Is(t, readCalendarText(got["SUMMARY"]), want, "SUMMARY")
+			servicetest.Is(t, readCalendarText(got["DESCRIPTION"]), want+want, "DESCRIPTION")
 		}
 
 		id := alice.Create("plaza", "Chess", servicetest.When)
 		file := "/events/" + id + ".ics"
 		bob.Get(file).IsError(404, "event_not_found")
 		bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
-		if res := bob.Get(file); res.Status != 200 {
-			t.Errorf("who has joined: %d %s", res.Status, res.Body)
-		}
+		bob.Get(file).Has(200)
 		bob.Delete("/api/event/"+id).Is(200, servicetest.Success)
 		bob.Get(file).IsError(404, "event_not_found")
 		alice.Delete("/api/event/"+id).Is(200, servicetest.Success)
-		if res := alice.Get(file); res.Status != 200 {
-			t.Errorf("who has made it and left: %d %s", res.Status, res.Body)
-		}
+		alice.Get(file).Has(200)
 		press(alice, "cancel", id).Is(303, "")
 		alice.Get(file).IsError(404, "event_not_found")
 		s.Client().Get(file).IsError(401, "invalid_token")
@@ -101,9 +90,7 @@ func TestManyAttendees(t *testing.T) {
 		s.Database.Exec("UPDATE events SET creator_id = ?", alice.Session.UserID)
 		made, _, _ := ownLists(t, alice, "")
 		for _, want := range []string{"999 attendees", "1000 attendees or more", "1000 attendees or more"} {
-			if _, _, page := ownLists(t, alice, ""); !strings.Contains(page, "<span>"+want+"</span>") {
-				t.Errorf("not %s: %s", want, page)
-			}
+			alice.Get("/events").Has(200, "<span>"+want+"</span>")
 			s.SignIn("guest "+want[:3]).Post("/api/event/join/"+made[0].id, "").Is(200, servicetest.Success)
 		}
 	})

@@ -40,6 +40,9 @@ func TestFieldCodes(t *testing.T) {
 			keys               []string
 		}{
 			{"POST", "plaza", `{}`, codes{"name": "required", "description": "required", "scheduledAt": "required"}, nil},
+			{"POST", "plaza", `{"Name":"n","DESCRIPTION":"d","scheduledat":""}`, codes{"name": "required", "description": "required", "scheduledAt": "required"}, nil},
+			{"POST", strings.Repeat("w", 129), `{"name":"","description":null,"scheduledAt":"x"}`,
+				codes{"id": "maxLength", "name": "minLength", "description": "type", "scheduledAt": "format"}, nil},
 			{"POST", "plaza", with("name", "null"), codes{"name": "type"}, nil},
 			{"POST", "plaza", with("name", "7"), codes{"name": "type"}, nil},
 			{"POST", "plaza", with("name", `"\ud83d"`), codes{"name": "type"}, nil},
@@ -91,9 +94,7 @@ func TestFieldCodes(t *testing.T) {
 					case "repeated":
 						message = "must be given once"
 					}
-					if got := res.Error().Fields[field]; got != message {
-						t.Errorf("%s: %q, want %q", field, got, message)
-					}
+					servicetest.Is(t, res.Error().Fields[field], message, "%s", field)
 				}
 			}
 		}

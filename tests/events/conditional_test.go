@@ -104,12 +104,8 @@ func TestListEventsConditional(t *testing.T) {
 			servicetest.AddEvent(s, "plaza", i, fmt.Sprintf("%d \"é\"\\", i), strings.Repeat("d\n", i%3))
 		}
 		for _, query := range []string{"", "?limit=5", "?limit=250", "?limit=308", "?from=2031-01-01T00:00:00Z", "?to=2031-01-01T00:00:00Z", "?from=2050-01-01T00:00:00Z"} {
-			plain := alice.Get(servicetest.Plaza + query)
-			tag := plain.Header.Get("ETag")
-			if plain.Status != 200 || tag == "" {
-				t.Fatalf("%s: %d, ETag %q", query, plain.Status, tag)
-			}
-			link := plain.Header.Get("Link")
+			plain := alice.Get(servicetest.Plaza + query).Has(200)
+			tag, link := plain.Header.Get("ETag"), plain.Header.Get("Link")
 			alice.Get(servicetest.Plaza+query, servicetest.IfNoneMatch(`W/"0123456789abcdef"`)).Is(200, plain.Body).HasHeader("ETag", tag).HasHeader("Link", link)
 			for range often {
 				alice.Get(servicetest.Plaza+query, servicetest.IfNoneMatch(tag)).Is(304, "").HasHeader("ETag", tag).HasHeader("Link", link)
@@ -184,9 +180,7 @@ func TestListEventsBesideWrites(t *testing.T) {
 				}
 			})
 			want := 1 + len(others)*(1-i%2)
-			if got := servicetest.Usernames(t, alice.Get(servicetest.Plaza).Body)[0]; len(got) != want {
-				t.Fatalf("after the writes: %v", got)
-			}
+			servicetest.Is(t, len(servicetest.Usernames(t, alice.Get(servicetest.Plaza).Body)[0]), want, "attendees after the writes")
 		}
 	}, func(o *servicetest.Options) { o.WriteRate = 0 })
 }

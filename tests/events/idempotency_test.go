@@ -33,9 +33,7 @@ func TestIdempotencyKey(t *testing.T) {
 		same := func(c *servicetest.Client, body string) {
 			t.Helper()
 			s.Clock.Advance(time.Second)
-			if again := keyed(c, servicetest.Plaza, body, "k"); again != id {
-				t.Errorf("%s, want %s", again, id)
-			}
+			servicetest.Is(t, keyed(c, servicetest.Plaza, body, "k"), id, "the event of the repeat")
 		}
 		unchanged := func() {
 			t.Helper()
@@ -50,15 +48,11 @@ func TestIdempotencyKey(t *testing.T) {
 
 		// What the operator and the user do to the event stays.
 		name := "Boat race"
-		if _, err := s.Store.EditEvent(t.Context(), idOf(t, id), models.EventEdit{Name: &name}); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.Must(s.Store.EditEvent(t.Context(), idOf(t, id), models.EventEdit{Name: &name}))(t)
 		alice.Delete("/api/event/"+id).Is(200, servicetest.Success)
 		list = alice.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(id, name, "Bring a coat.", servicetest.When)))
 		same(alice, boatTrip)
-		if _, err := s.Store.RenameUser(t.Context(), models.Who{Username: "alice"}, "anna"); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.Must(s.Store.RenameUser(t.Context(), models.Who{Username: "alice"}, "anna"))(t)
 		same(alice, boatTrip)
 		unchanged()
 
@@ -78,20 +72,14 @@ func TestIdempotencyKey(t *testing.T) {
 		} {
 			ids[other] = true
 		}
-		if _, err := s.Store.RemoveEvent(t.Context(), idOf(t, id)); err != nil {
-			t.Fatal(err)
-		}
-		if again := keyed(alice, "/api/event/elsewhere", boatTrip, "k"); again != id {
-			t.Errorf("after the removal %s, want %s", again, id)
-		}
+		servicetest.Must(s.Store.RemoveEvent(t.Context(), idOf(t, id)))(t)
+		servicetest.Is(t, keyed(alice, "/api/event/elsewhere", boatTrip, "k"), id, "after the removal")
 		if n := strings.Count(alice.Get(servicetest.Plaza).Body, `"scheduledAt"`); n != 3 || len(ids) != 4 {
 			t.Errorf("%d events, ids %v", n, ids)
 		}
 
 		// Whoever is signed out learns nothing.
-		if _, err := s.Store.RevokeAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.Must(s.Store.RevokeAll(t.Context()))(t)
 		bob.Post(servicetest.Plaza, boatTrip, withKey("k")).IsError(401, "invalid_token")
 		bob.Post("/api/event/elsewhere", boatTrip, withKey("k")).IsError(401, "invalid_token")
 	})
@@ -99,11 +87,7 @@ func TestIdempotencyKey(t *testing.T) {
 
 func idOf(t *testing.T, text string) models.ID {
 	t.Helper()
-	id, err := models.ParseID(text)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
+	return servicetest.Must(models.ParseID(text))(t)
 }
 
 // A key is 1 to 255 visible ASCII characters on one line, and is taken as it stands.
@@ -117,12 +101,8 @@ func TestIdempotencyKeyForms(t *testing.T) {
 		}
 		for _, key := range []string{"k", `"k"`, "K", "k,k", "%6b", "k%", "k;a=b", "{}", "0", visible.String(), strings.Repeat("k", 255)} {
 			id := keyed(alice, servicetest.Plaza, boatTrip, key)
-			if former := ids[id]; former != "" {
-				t.Errorf("%q and %q are one", key, former)
-			}
-			if again := keyed(alice, servicetest.Plaza, boatTrip, key); again != id {
-				t.Errorf("%q: %s, then %s", key, id, again)
-			}
+			servicetest.Is(t, ids[id], "", "the former key of the event of %q", key)
+			servicetest.Is(t, keyed(alice, servicetest.Plaza, boatTrip, key), id, "the event of the repeated %q", key)
 			if id[14] != '8' || !strings.Contains("89ab", id[19:20]) {
 				t.Errorf("%s is no UUIDv8", id)
 			}
@@ -133,9 +113,7 @@ func TestIdempotencyKeyForms(t *testing.T) {
 		}
 		alice.Post(servicetest.Plaza, boatTrip, withKey("k", "k")).IsError(400, "validation_failed", "Idempotency-Key")
 		alice.Post(servicetest.Plaza, `{"name":""}`, withKey("")).IsError(400, "validation_failed", "Idempotency-Key", "description", "name", "scheduledAt")
-		if n := s.Database.Count("events"); n != len(ids) {
-			t.Errorf("%d events, want %d", n, len(ids))
-		}
+		servicetest.Is(t, s.Database.Count("events"), len(ids), "events")
 		if id := alice.Post(servicetest.Plaza, boatTrip).Is(200, servicetest.Success).HasHeader("Idempotency-Key", "").Header.Get("Event-Id"); id[14] != '7' {
 			t.Errorf("%s is no UUIDv7", id)
 		}
@@ -167,12 +145,8 @@ func TestIdempotencyKeyRaces(t *testing.T) {
 			if len(answers) != 2 {
 				t.Errorf("round %d: %v", round, answers)
 			}
-			if n := s.Database.Count("events"); n != round+1 {
-				t.Fatalf("%d events after round %d", n, round)
-			}
-			if n := s.Database.Count("rsvps"); n != round+1 {
-				t.Fatalf("%d RSVPs after round %d", n, round)
-			}
+			servicetest.Is(t, s.Database.Count("events"), round+1, "events after round %d", round)
+			servicetest.Is(t, s.Database.Count("rsvps"), round+1, "RSVPs after round %d", round)
 		}
 	})
 }

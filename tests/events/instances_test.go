@@ -68,11 +68,7 @@ func TestWaitForOneList(t *testing.T) {
 					still(t, res)
 					bob.Post("/api/event/join/"+ids[slices.Index(test.in[:], true)], "").Is(200, servicetest.Success)
 				}
-				r := servicetest.Come(t, res)
-				after := alice.Get(test.path)
-				if r.Status != 200 || r.Header.Get("Link") != after.Header.Get("Link") {
-					t.Errorf("%s: %d, Link %s", test.path, r.Status, r.Header.Get("Link"))
-				}
+				servicetest.Come(t, res).Has(200).HasHeader("Link", alice.Get(test.path).Header.Get("Link"))
 				for _, id := range ids {
 					bob.Delete("/api/event/"+id).Is(200, servicetest.Success)
 				}

@@ -59,9 +59,7 @@ func TestJoinAndLeaveUnknownEvents(t *testing.T) {
 			alice.Post("/api/event/join/"+unknown, "").IsError(404, "event_not_found")
 			alice.Delete("/api/event/"+unknown).IsError(404, "event_not_found")
 		}
-		if n := s.Database.Count("rsvps"); n != 1 {
-			t.Errorf("%d RSVPs", n)
-		}
+		servicetest.Is(t, s.Database.Count("rsvps"), 1, "RSVPs")
 		// Percent-encoding does not make it another id.
 		alice.Post("/api/event/join/%30"+id[1:], "").Is(200, servicetest.Success)
 		alice.Delete("/api/event/"+strings.ReplaceAll(id, "-", "%2D")).Is(200, servicetest.Success)
@@ -125,22 +123,25 @@ func TestUnwantedBodiesAreIgnored(t *testing.T) {
 	alice.Post("/api/event/join/"+id, "", servicetest.Header("Content-Type", "text/plain")).Is(200, servicetest.Success)
 }
 
-// A client that asks before it sends an unwanted body may send a small one, and is refused a large one.
+// A client that asks before it sends a body, wanted or not, may send a small one, and is refused a large one.
 func TestUnwantedBodiesExpectContinue(t *testing.T) {
 	t.Parallel()
 	s := servicetest.New(t)
 	alice := s.SignIn("alice")
 	id := alice.Create("plaza", "n", servicetest.When)
-	for _, target := range []string{"POST /api/event/join/" + id, "DELETE /api/event/" + id, "GET " + servicetest.Plaza} {
+	for target, body := range map[string]string{
+		"POST /api/event/join/" + id: "{}", "DELETE /api/event/" + id: "{}", "GET " + servicetest.Plaza: "{}",
+		"POST " + servicetest.Plaza: servicetest.EventBody + strings.Repeat(" ", 64<<10-len(servicetest.EventBody)),
+	} {
 		ask := func(size int, body string) string {
-			return s.Raw(fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nCookie: token=%s\r\nContent-Length: %d\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n%s",
-				target, alice.Session.Token, size, body))
+			return s.Raw(fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nCookie: token=%s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
+				"Expect: 100-continue\r\nConnection: close\r\n\r\n%s", target, alice.Session.Token, size, body))
 		}
 		if got := ask(64<<10+1, ""); !strings.HasPrefix(got, "HTTP/1.1 413 ") {
 			t.Errorf("%s with too much: %.60q", target, got)
 		}
-		if got := ask(2, "{}"); !strings.HasPrefix(got, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n") {
-			t.Errorf("%s with a little: %.60q", target, got)
+		if got := ask(len(body), body); !strings.HasPrefix(got, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\n") {
+			t.Errorf("%s with no more than may be: %.60q", target, got)
 		}
 	}
 }
@@ -165,24 +166,16 @@ func TestUnwantedBodiesThatDoNotEnd(t *testing.T) {
 			for _, target := range []string{"POST /api/event/join/" + id, "DELETE /api/event/" + id, "GET " + servicetest.Plaza, "GET " + servicetest.Plaza + "?wait=50"} {
 				servicetest.AtOnce(4, func(int) {
 					got := s.Raw(fmt.Sprintf("%s HTTP/1.1\r\nHost: x\r\nCookie: token=%s\r\nIf-None-Match: \"old\"\r\n%s\r\n\r\n%s", target, bob.Session.Token, announced, body))
-					if !strings.HasPrefix(got, "HTTP/1.1 413 ") || !strings.Contains(got, "\r\nConnection: close\r\n") || !strings.Contains(got, `"body_too_large"`) {
-						t.Errorf("%s with %s: %.300q", target, announced, got)
-					}
+					servicetest.Contains(t, got, "HTTP/1.1 413 ", "\r\nConnection: close\r\n", `"body_too_large"`)
 				})
 			}
 		}
-		if n := s.Database.Count("rsvps"); n != 1 {
-			t.Errorf("%d RSVPs", n)
-		}
+		servicetest.Is(t, s.Database.Count("rsvps"), 1, "RSVPs")
 		alice.Post("/api/event/plaza", servicetest.EventBody).Is(200, servicetest.Success)
-		if res := <-news; res.Status != 200 {
-			t.Errorf("who waited beside them got %d %s", res.Status, res.Body)
-		}
+		(<-news).Has(200)
 		got := s.Raw(fmt.Sprintf("GET %s HTTP/1.1\r\nHost: x\r\nCookie: token=%s\r\nContent-Length: %d\r\n\r\n%s",
 			servicetest.SessionPath, bob.Session.Token, 64<<10+1, strings.Repeat("x", 64<<10+1)))
-		if !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") {
-			t.Errorf("%.300q", got)
-		}
+		servicetest.Contains(t, got, "HTTP/1.1 200 OK\r\n")
 	})
 }
 
@@ -218,8 +211,6 @@ func TestRSVPForeignKeys(t *testing.T) {
 			}
 		}
 		db.Exec("DELETE FROM events WHERE id = ?", event)
-		if n := db.Count("rsvps"); n != 0 {
-			t.Errorf("%d RSVPs outlived their event", n)
-		}
+		servicetest.Is(t, db.Count("rsvps"), 0, "RSVPs outlived their event")
 	})
 }

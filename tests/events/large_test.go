@@ -22,28 +22,16 @@ func TestListEventsLargeWorld(t *testing.T) {
 		want := servicetest.Crowd(t, s, "plaza", 1, 0, 256, 0, 1696, 3, 3375, 1)
 		alice := s.SignIn("alice")
 		whole := alice.Get(servicetest.Plaza)
-		if got := servicetest.Usernames(t, whole.Body); !servicetest.Equal(got, want) {
-			t.Errorf("the whole list differs: %d events", len(got))
-		}
+		servicetest.Is(t, servicetest.Usernames(t, whole.Body), want, "the attendees of the whole list")
 		whole.HasHeader("Content-Length", fmt.Sprint(len(whole.Body))).HasHeader("Cache-Control", "private, no-cache")
 		alice.Get(servicetest.Plaza, servicetest.IfNoneMatch(whole.Header.Get("ETag"))).Is(304, "")
 		for _, limit := range []int{1, 5, len(want) - 1, len(want)} {
 			var got [][]string
-			for path := fmt.Sprintf("%s?limit=%d", servicetest.Plaza, limit); path != ""; {
-				page := alice.Get(path)
-				events := servicetest.Usernames(t, page.Body)
-				if len(events) > limit {
-					t.Errorf("limit %d: %d events", limit, len(events))
-				}
-				got = append(got, events...)
-				path = ""
-				if page.Header.Get("Link") != "" {
-					path = servicetest.NextPage(t, s, page).RequestURI()
-				}
-			}
-			if !servicetest.Equal(got, want) {
-				t.Errorf("limit %d: the pages together differ: %d events", limit, len(got))
-			}
+			servicetest.Walk(t, s, alice, fmt.Sprintf("%s?limit=%d", servicetest.Plaza, limit), func(t *testing.T, page string) []string {
+				got = append(got, servicetest.Usernames(t, page)...)
+				return nil
+			})
+			servicetest.Is(t, got, want, "the attendees in pages of %d", limit)
 		}
 	})
 }
@@ -53,10 +41,7 @@ func slowly(t *testing.T, s *servicetest.Service, c *servicetest.Client, path st
 	t.Helper()
 	res, conn := servicetest.OpenListAt(t, s, c, path)
 	defer conn.Close()
-	begin, err := io.ReadAll(io.LimitReader(res.Body, 1000))
-	if err != nil {
-		t.Fatal(err)
-	}
+	begin := servicetest.Must(io.ReadAll(io.LimitReader(res.Body, 1000)))(t)
 	meanwhile()
 	conn.SetReadBuffer(4 << 20)
 	rest := make(chan []byte, 1)
@@ -98,9 +83,7 @@ func TestListEventsIsOfOneMoment(t *testing.T) {
 				s.Database.Exec("DELETE FROM events WHERE id = (SELECT id FROM events WHERE name <> 'new' ORDER BY id DESC LIMIT 1)")
 				haveAppear(s, 700)
 			})
-			if got != want {
-				t.Errorf("%s: %d bytes, want %d", query, len(got), len(want))
-			}
+			servicetest.Is(t, got, want, "the list%s", query)
 		}
 	})
 }
@@ -119,9 +102,7 @@ func TestListEventsEndsWithItsClient(t *testing.T) {
 				return strings.Count(s.Log.String(), "listEvents") > before
 			})
 		}
-		if strings.Contains(s.Log.String(), "ERROR") {
-			t.Error("a client that hangs up is logged as an error")
-		}
+		servicetest.Lacks(t, s.Log.String(), "ERROR")
 	})
 }
 
@@ -143,11 +124,7 @@ func TestListEventsTooLong(t *testing.T) {
 		}
 		refused := func(path, fields string, options ...servicetest.RequestOption) *servicetest.Response {
 			t.Helper()
-			res := get(path, options...).IsError(400, "validation_failed", "limit")
-			if !strings.Contains(res.Body, fields) {
-				t.Errorf("%s: %s", path, res.Body)
-			}
-			return res
+			return get(path, options...).IsError(400, "validation_failed", "limit").Has(400, fields)
 		}
 		for range 3 {
 			refused(servicetest.Plaza, whole).HasHeader("Link", "").HasHeader("ETag", "")
@@ -160,10 +137,7 @@ func TestListEventsTooLong(t *testing.T) {
 				if page.Status == 400 {
 					refused(path, alone) // and its Link goes on
 				} else {
-					if page.Status != 200 {
-						t.Fatalf("%s: %d %s", path, page.Status, page.Body)
-					}
-					ids = append(ids, servicetest.EventIDs(t, page.Body)...)
+					ids = append(ids, servicetest.EventIDs(t, page.Has(200).Body)...)
 				}
 				path = ""
 				if page.Header.Get("Link") != "" {
@@ -172,9 +146,7 @@ func TestListEventsTooLong(t *testing.T) {
 			}
 			return ids
 		}
-		if n := len(pages(800)); n != events {
-			t.Errorf("%d events", n)
-		}
+		servicetest.Is(t, len(pages(800)), events, "events")
 		// The second of three events has many users with long names, of which each byte is two in JSON.
 		number, id, at, bound := "CAST(i AS text)", "CAST('00000000-0000-7000-9000-' || lpad(CAST(i AS text), 12, '0') AS uuid)", "now()", "generate_series(1, 170000) n (i)"
 		if s.Database.Dialect == "sqlite" {
@@ -188,8 +160,6 @@ func TestListEventsTooLong(t *testing.T) {
 			" AND e.id = (SELECT id FROM events ORDER BY id DESC LIMIT 1 OFFSET 1)")
 		refused(servicetest.Plaza, whole).HasHeader("Link", "")
 		refused(servicetest.Plaza+"?limit=2", whole).HasHeader("Link", "")
-		if n := len(pages(1)); n != 2 {
-			t.Errorf("%d events in pages", n)
-		}
+		servicetest.Is(t, len(pages(1)), 2, "events in pages")
 	})
 }

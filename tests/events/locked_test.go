@@ -95,9 +95,7 @@ func TestLockedRowDelaysOnlyItsOwn(t *testing.T) {
 				})
 			}
 			wait.Wait() // all this time the row is locked
-			if err := tx.Rollback(); err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, tx.Rollback())
 		})
 	}
 }

@@ -35,10 +35,8 @@ var (
 // ownLists reads the lists of a page.
 func ownLists(t *testing.T, c *servicetest.Client, query string) (made, joined []ownEntry, page string) {
 	t.Helper()
-	res := c.Get("/events"+query).HasHeader("Content-Type", "text/html; charset=utf-8").HasHeader("Cache-Control", "no-store").SetsNoCookie()
-	if res.Status != 200 || strings.Contains(res.Body, nobodyIsSignedIn) {
-		t.Fatalf("%s: %d %s", query, res.Status, res.Body)
-	}
+	res := c.Get("/events"+query).Has(200).HasHeader("Content-Type", "text/html; charset=utf-8").HasHeader("Cache-Control", "no-store").SetsNoCookie()
+	servicetest.Lacks(t, res.Body, nobodyIsSignedIn)
 	read := func(name string) (all []ownEntry) {
 		_, text, _ := strings.Cut(res.Body, `<section aria-labelledby="`+name+`">`)
 		text, _, _ = strings.Cut(text, "</section>")
@@ -134,9 +132,10 @@ func TestEventsPage(t *testing.T) {
 		s.Clock.Freeze(time.Date(2029, 6, 1, 0, 0, 0, 0, time.UTC))
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		made, joined, page := ownLists(t, alice, "")
-		if made != nil || joined != nil || strings.Count(page, "<p>None to come.</p>") != 2 || !strings.Contains(page, `Signed in as <b dir="auto">alice</b>`) {
+		if made != nil || joined != nil || strings.Count(page, "<p>None to come.</p>") != 2 {
 			t.Errorf("%s", page)
 		}
+		servicetest.Contains(t, page, `Signed in as <b dir="auto">alice</b>`)
 		second := alice.Create("a/b & c", "second", "2031-01-02T03:04:05.678Z")
 		first := alice.Create("plaza", "first", "2030-01-02T03:04:05Z")
 		old := alice.Create("plaza", "old", "2028-01-02T03:04:05Z")
@@ -172,39 +171,30 @@ func TestEventsPage(t *testing.T) {
 			"?list=made&after=x." + first: {{atFirst, atSecond}, nil},
 			"?list=made&after=1893553445000." + first: {{atSecond}, nil},
 		} {
-			if made, joined, page := ownLists(t, alice, query); !slices.Equal(made, want[0]) || !slices.Equal(joined, want[1]) {
-				t.Errorf("%s: made %v, joined %v\n%s", query, made, joined, page)
-			}
+			made, joined, _ := ownLists(t, alice, query)
+			servicetest.Is(t, [2][]ownEntry{made, joined}, want, "what was made and joined: %s", query)
 		}
 		for _, impossible := range []string{"%ff", "a%00", "%0d%0a", strings.Repeat("x", 129)} {
 			if made, joined, page := ownLists(t, alice, "?world="+impossible); made != nil || joined != nil || !strings.Contains(page, "Show all worlds") {
 				t.Errorf("%s: %v %v %s", impossible, made, joined, page)
 			}
 		}
-		if _, _, page := ownLists(t, alice, "?world=plaza"); !strings.Contains(page, `Only those in the world <b dir="auto">plaza</b>. <a href="/events">`) {
-			t.Errorf("%s", page)
-		}
+		alice.Get("/events?world=plaza").Has(200, `Only those in the world <b dir="auto">plaza</b>. <a href="/events">`)
 		for _, linked := range []string{"/sessions", "/docs", "/events"} {
-			if page := alice.Get(linked); !strings.Contains(page.Body, `<a href="/events"`) {
-				t.Errorf("%s does not lead to the page: %s", linked, page.Body)
-			}
+			alice.Get(linked).Has(200, `<a href="/events"`)
 		}
 		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success) // looking has spent nothing
-		if lines := audits(s); lines != nil {
-			t.Errorf("%q", lines)
-		}
+		servicetest.Is(t, audits(s), nil, "audit lines")
 		for n := range 2 {
 			s.SignIn(fmt.Sprint("guest", n)).Post("/api/event/join/"+first, "").Is(200, servicetest.Success)
 		}
 		_, _, page = ownLists(t, alice, "")
-		got := regexp.MustCompile(`<(?:h3|span)>[^\n]*?(\w+ \d{4}|\w+ attendees?)<`).FindAllStringSubmatch(page, -1)
-		want := []string{"January 2030", "3 attendees", "January 2031", "0 attendees", "May 2030", "2 attendees"}
-		if !slices.EqualFunc(got, want, func(got []string, want string) bool { return got[1] == want }) {
-			t.Errorf("%q", got)
+		var shown []string
+		for _, m := range regexp.MustCompile(`<(?:h3|span)>[^\n]*?(\w+ \d{4}|\w+ attendees?)<`).FindAllStringSubmatch(page, -1) {
+			shown = append(shown, m[1])
 		}
-		if !strings.Contains(page, `<datalist id="worlds"><option value="a/b &amp; c"></option><option value="plaza"></option></datalist>`) {
-			t.Errorf("%s", page)
-		}
+		servicetest.Is(t, shown, []string{"January 2030", "3 attendees", "January 2031", "0 attendees", "May 2030", "2 attendees"}, "months and attendees")
+		servicetest.Contains(t, page, `<datalist id="worlds"><option value="a/b &amp; c"></option><option value="plaza"></option></datalist>`)
 	}, func(o *servicetest.Options) { o.Docs = true })
 }
 
@@ -231,18 +221,14 @@ func TestEditOwnEvent(t *testing.T) {
 		// As it was shown it changes nothing.
 		isSaved(t, form.send(alice))
 		bob.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
-		if lines := audits(s); lines != nil {
-			t.Errorf("%q", lines)
-		}
+		servicetest.Is(t, audits(s), nil, "audit lines")
 
 		waiting := servicetest.Await(t, s, bob, servicetest.Plaza+"?wait=50", tag)
 		form.name = "Rooftop <concert>"
 		isSaved(t, form.send(alice).HasHeader("Location", "/events#event-"+id))
 		arrived := servicetest.Come(t, waiting)
 		arrived.Is(200, list("Rooftop <concert>", description, at))
-		if arrived.Header.Get("ETag") == tag {
-			t.Error("the ETag is that of before")
-		}
+		servicetest.Lacks(t, arrived.Header.Get("ETag"), tag)
 
 		form = openForm(t, alice, id)
 		form.description = "new\n\nlines"
@@ -267,16 +253,9 @@ func TestEditOwnEvent(t *testing.T) {
 			t.Fatalf("%q", lines)
 		}
 		for i, changed := range []string{`["name"]`, `["description"]`, `["scheduledAt"]`, `["name","description","scheduledAt"]`} {
-			for _, part := range []string{
-				`"level":"INFO","msg":"audit","action":"event edit","user":"` + alice.Session.UserID + `","session":"`, `"event":"` + id + `","world":"plaza","changed":` + changed + `,"client":"127.0.0.1","request_id":"`,
-			} {
-				if !strings.Contains(lines[i], part) {
-					t.Errorf("%s lacks %s", lines[i], part)
-				}
-			}
-			if strings.Contains(lines[i], "Rooftop") {
-				t.Errorf("%s has a text of the event", lines[i])
-			}
+			servicetest.Contains(t, lines[i], `"level":"INFO","msg":"audit","action":"event edit","user":"`+alice.Session.UserID+`","session":"`,
+				`"event":"`+id+`","world":"plaza","changed":`+changed+`,"client":"127.0.0.1","request_id":"`)
+			servicetest.Lacks(t, lines[i], "Rooftop")
 		}
 	})
 }
@@ -305,23 +284,17 @@ func TestEditOwnEventRules(t *testing.T) {
 			}
 			json := fmt.Sprintf(`{"name":%s,"description":%s,"scheduledAt":%s}`, servicetest.Quote(members["name"]), servicetest.Quote(members["description"]), servicetest.Quote(members["scheduledAt"]))
 			want := alice.Post(servicetest.Plaza, json).IsError(400, "validation_failed", test.field).Error().Fields[test.field]
-			res := form.send(alice).SetsNoCookie()
-			if res.Status != 400 || strings.Count(res.Body, `<p class="fault">`+want+`</p>`) != 1 || !strings.Contains(res.Body, `role="alert"`) || !strings.Contains(res.Body, `aria-invalid="true"`) {
-				t.Errorf("%s %.50q: %d, not %q in %s", test.field, test.value, res.Status, want, res.Body)
-			}
+			res := form.send(alice).SetsNoCookie().Has(400, `role="alert"`, `aria-invalid="true"`)
+			servicetest.Is(t, strings.Count(res.Body, `<p class="fault">`+want+`</p>`), 1, "%s %.50q: faults %q", test.field, test.value, want)
 			if again := readForm(t, res); !strings.ContainsAny(test.value, "\x00\u0085") && again != form { // HTML has no NUL
 				t.Errorf("%q was typed, and is %q", form, again)
 			}
 		}
 		form := openForm(t, alice, id)
 		form.name, form.description, form.scheduledAt = "", strings.Repeat("x", 5001), "x"
-		if res := form.send(alice); res.Status != 400 || strings.Count(res.Body, `aria-invalid="true"`) != 3 {
-			t.Errorf("%d %s", res.Status, res.Body)
-		}
+		servicetest.Is(t, strings.Count(form.send(alice).Has(400).Body, `aria-invalid="true"`), 3, "faults")
 		alice.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
-		if lines := audits(s); lines != nil {
-			t.Errorf("%q", lines)
-		}
+		servicetest.Is(t, audits(s), nil, "audit lines")
 
 		// The longest fit into a form.
 		form = openForm(t, alice, id)
@@ -346,16 +319,9 @@ func TestEditsMeet(t *testing.T) {
 		isSaved(t, first.send(laptop)) // pressed twice: it is so already
 
 		page := second.send(phone).HasHeader("Cache-Control", "no-store").SetsNoCookie()
-		if page.Status != 409 || !strings.Contains(page.Body, "The event was edited meanwhile") || !strings.Contains(page.Body, `role="alert"`) {
-			t.Fatalf("%d %s", page.Status, page.Body)
-		}
-		for _, now := range []string{
-			`Now: <span class="now" dir="auto">name of &lt;first&gt;</span>`, `Now: <span class="now" dir="auto">text</span>`, `Now: <time datetime="2030-01-02T05:00:00Z">`,
-		} {
-			if strings.Count(page.Body, now) != 1 {
-				t.Errorf("the page lacks %s: %s", now, page.Body)
-			}
-		}
+		page.Has(409, "The event was edited meanwhile", `role="alert"`, `Now: <span class="now" dir="auto">name of &lt;first&gt;</span>`,
+			`Now: <span class="now" dir="auto">text</span>`, `Now: <time datetime="2030-01-02T05:00:00Z">`)
+		servicetest.Is(t, strings.Count(page.Body, "Now: "), 3, "what is shown as it is now")
 		again := readForm(t, page)
 		if again.shown == second.shown || again.name != second.name || again.description != second.description || again.scheduledAt != second.scheduledAt {
 			t.Errorf("%q became %q", second, again)
@@ -365,9 +331,8 @@ func TestEditsMeet(t *testing.T) {
 		// With something wrong in it the form says both.
 		wrong := second
 		wrong.scheduledAt = "x"
-		if page := wrong.send(phone); page.Status != 409 || strings.Count(page.Body, `<p class="fault">must be an RFC 3339`) != 1 || strings.Count(page.Body, "Now: ") != 3 {
-			t.Errorf("%d %s", page.Status, page.Body)
-		}
+		both := wrong.send(phone).Has(409, `<p class="fault">must be an RFC 3339`)
+		servicetest.Is(t, strings.Count(both.Body, "Now: "), 3, "what is shown as it is now")
 		// A digest that was made up, or none, is that of nothing.
 		for _, shown := range []string{"", "x", strings.ToLower(again.shown), again.shown + "=", " " + again.shown} {
 			forged := again
@@ -381,14 +346,9 @@ func TestEditsMeet(t *testing.T) {
 
 		// An edit by a command meets them, too.
 		form, name := openForm(t, laptop, id), "by the operator"
-		eventID, _ := models.ParseID(id)
-		if _, err := s.Store.EditEvent(t.Context(), eventID, models.EventEdit{Name: &name}); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.Must(s.Store.EditEvent(t.Context(), idOf(t, id), models.EventEdit{Name: &name}))(t)
 		form.description = "mine"
-		if page := form.send(laptop); page.Status != 409 || !strings.Contains(page.Body, "by the operator") {
-			t.Errorf("%d %s", page.Status, page.Body)
-		}
+		form.send(laptop).Has(409, "by the operator")
 	}, func(o *servicetest.Options) { o.Sessions.PerUser = 2 })
 }
 
@@ -420,9 +380,7 @@ func TestEditsAtOnce(t *testing.T) {
 		for _, instance := range instances {
 			lines += len(audits(instance))
 		}
-		if lines != 5 {
-			t.Errorf("%d audit lines", lines)
-		}
+		servicetest.Is(t, lines, 5, "audit lines")
 	})
 }
 
@@ -436,10 +394,7 @@ func TestCancelOwnEvent(t *testing.T) {
 		bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 		tag := bob.Get(servicetest.Plaza).Header.Get("ETag")
 
-		page := alice.Get("/events/cancel?id=" + id)
-		if page.Status != 200 || !strings.Contains(page.Body, "<h1>Cancel this event?</h1>") || !strings.Contains(page.Body, "Chess") || !strings.Contains(page.Body, `action="/events/cancel"`) {
-			t.Errorf("%d %s", page.Status, page.Body)
-		}
+		alice.Get("/events/cancel?id="+id).Has(200, "<h1>Cancel this event?</h1>", "Chess", `action="/events/cancel"`)
 		waiting := servicetest.Await(t, s, bob, servicetest.Plaza+"?wait=50", tag)
 		after := servicetest.List(servicetest.Listed(kept, "kept", "", "2031-01-01T00:00:00.000Z", "alice"))
 		press(alice, "cancel", id).Is(303, "").HasHeader("Location", "/events").HasHeader("Cache-Control", "no-store").SetsNoCookie()
@@ -448,34 +403,23 @@ func TestCancelOwnEvent(t *testing.T) {
 		bob.Post("/api/event/join/"+id, "").IsError(404, "event_not_found")
 		bob.Delete("/api/event/"+id).IsError(404, "event_not_found")
 		for _, c := range []*servicetest.Client{alice, bob} {
-			made, joined, _ := ownLists(t, c, "")
-			for _, e := range append(made, joined...) {
-				if e.id != kept {
-					t.Errorf("%+v", e)
-				}
-			}
+			_, _, page := ownLists(t, c, "")
+			servicetest.Lacks(t, page, id)
 		}
 		press(alice, "cancel", id, servicetest.Header("Accept", "")).IsError(404, "event_not_found") // pressed twice
 		lines := audits(s)
-		if len(lines) != 1 || !strings.Contains(lines[0], `"action":"event remove","user":"`+alice.Session.UserID+`","session":"`) || !strings.Contains(lines[0], `"event":"`+id+`","created":"2`) || !strings.Contains(lines[0], `Z","client":"127.0.0.1"`) {
-			t.Errorf("%q", lines)
+		if len(lines) != 1 {
+			t.Fatalf("%q", lines)
 		}
+		servicetest.Contains(t, lines[0], `"action":"event remove","user":"`+alice.Session.UserID+`","session":"`,
+			`"event":"`+id+`","created":"2`, `Z","client":"127.0.0.1"`)
 		// The rows are detached, and an instance deletes them: nobody waits for that.
-		if n := s.Database.Count("rsvps"); n != 3 {
-			t.Errorf("%d RSVPs are left at once", n)
-		}
-		if err := s.Store.SweepEvents(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		var events, rsvps int
-		s.Database.Read("SELECT (SELECT count(*) FROM events), (SELECT count(*) FROM rsvps)", nil, &events, &rsvps)
-		if events != 1 || rsvps != 1 {
-			t.Errorf("%d events and %d RSVPs are left", events, rsvps)
-		}
+		servicetest.Is(t, s.Database.Count("rsvps"), 3, "RSVPs are left at once")
+		servicetest.NoError(t, s.Store.SweepEvents(t.Context()))
+		servicetest.Is(t, s.Database.Count("events"), 1, "events that are left")
+		servicetest.Is(t, s.Database.Count("rsvps"), 1, "RSVPs that are left")
 		// The key is free.
-		if again := alice.Post(servicetest.Plaza, servicetest.EventBody, key).Is(200, servicetest.Success).Header.Get("Event-Id"); again != id {
-			t.Errorf("%s", again)
-		}
+		servicetest.Is(t, alice.Post(servicetest.Plaza, servicetest.EventBody, key).Is(200, servicetest.Success).Header.Get("Event-Id"), id, "the event of the free key")
 	})
 }
 
@@ -490,17 +434,19 @@ func TestLeaveOnPage(t *testing.T) {
 		bob.Submit("/events/leave?world=plaza", "id="+id).Is(303, "").HasHeader("Location", "/events?world=plaza").SetsNoCookie()
 		servicetest.Come(t, waiting).Is(200, left)
 		press(bob, "leave", id).Is(303, "") // pressed twice
-		if _, joined, _ := ownLists(t, bob, ""); joined != nil {
-			t.Errorf("%+v", joined)
-		}
+		_, joined, _ := ownLists(t, bob, "")
+		servicetest.Is(t, joined, nil, "what bob has joined")
 		press(alice, "leave", id).Is(303, "") // a creator who leaves keeps the event
 		if made, _, _ := ownLists(t, alice, ""); len(made) != 1 || made[0].does != "Edit;Cancel the event;" {
 			t.Errorf("%+v", made)
 		}
 		press(bob, "leave", servicetest.IDOf(7), servicetest.Header("Accept", "")).IsError(404, "event_not_found")
-		if lines := audits(s); len(lines) != 2 || !strings.Contains(lines[0], `"action":"event leave","user":"`+bob.Session.UserID) || !strings.Contains(lines[1], alice.Session.UserID) {
-			t.Errorf("%q", lines)
+		lines := audits(s)
+		if len(lines) != 2 {
+			t.Fatalf("%q", lines)
 		}
+		servicetest.Contains(t, lines[0], `"action":"event leave","user":"`+bob.Session.UserID)
+		servicetest.Contains(t, lines[1], alice.Session.UserID)
 	})
 }
 
@@ -536,9 +482,7 @@ func TestEventsPageOfOthers(t *testing.T) {
 			}
 		}
 		bob.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(304, "")
-		if lines := audits(s); lines != nil {
-			t.Errorf("%q", lines)
-		}
+		servicetest.Is(t, audits(s), nil, "audit lines")
 		// A link changes nothing, and neither do the id of the query and further ids of a form.
 		bob.Submit("/events/cancel?id="+own, "").IsError(404, "event_not_found")
 		bob.Submit("/events/cancel", "id=x&id="+own).IsError(404, "event_not_found")
@@ -589,15 +533,12 @@ func TestEventsPageNeedsASession(t *testing.T) {
 					form.send(s.Client(), cookies, script).Is(204, "").SetsNoCookie()
 					s.SignIn("bob").Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(id, "edited", "", servicetest.When, "alice")))
 				}
-				eventID, _ := models.ParseID(id)
-				s.Store.RemoveEvent(t.Context(), eventID)
+				s.Store.RemoveEvent(t.Context(), idOf(t, id))
 			})
 		}
 		// A large form of nobody is refused before it has come.
 		got := s.Raw("POST /events/edit HTTP/1.1\r\nHost: x\r\nSec-Fetch-Mode: navigate\r\nContent-Type: application/x-www-form-urlencoded\r\nContent-Length: 60000\r\n\r\nid=")
-		if !strings.HasPrefix(got, "HTTP/1.1 303 ") || !strings.Contains(got, "\r\nConnection: close\r\n") || !strings.Contains(got, "\r\nLocation: /events\r\n") {
-			t.Errorf("%q", got)
-		}
+		servicetest.Contains(t, got, "HTTP/1.1 303 ", "\r\nConnection: close\r\n", "\r\nLocation: /events\r\n")
 	})
 }
 
@@ -621,24 +562,16 @@ func TestSessionEndsMeanwhile(t *testing.T) {
 				}()
 				text <- "x=y&"
 				<-found
-				user, _ := models.ParseID(alice.Session.UserID)
-				if _, err := s.Store.RevokeUser(t.Context(), user, models.ID{}); err != nil {
-					t.Fatal(err)
-				}
+				servicetest.Must(s.Store.RevokeUser(t.Context(), idOf(t, alice.Session.UserID), models.ID{}))(t)
 				text <- form.encode()
 				close(text)
 				(<-done).Is(303, "").HasHeader("Location", "/events").SetsNoCookie()
 				bob := s.SignIn("bob")
 				bob.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(id, "a", "", servicetest.When, "alice")))
-				eventID, _ := models.ParseID(id)
-				if _, err := s.Store.RemoveEvent(t.Context(), eventID); err != nil {
-					t.Fatal(err)
-				}
+				servicetest.Must(s.Store.RemoveEvent(t.Context(), idOf(t, id)))(t)
 			})
 		}
-		if lines := audits(s); lines != nil {
-			t.Errorf("%q", lines)
-		}
+		servicetest.Is(t, audits(s), nil, "audit lines")
 	})
 }
 
@@ -652,18 +585,14 @@ func TestPagesOfOneUserAtOnce(t *testing.T) {
 	var wait sync.WaitGroup
 	wait.Go(func() {
 		servicetest.AtOnce(n, func(int) {
-			if res := alice.Get("/events", servicetest.Navigates); res.Status != 200 {
-				t.Errorf("%d %s", res.Status, res.Body)
-			}
+			alice.Get("/events", servicetest.Navigates).Has(200)
 		})
 	})
 	const reads = `worldevents_held{of="list_readers"}`
 	servicetest.Eventually(t, 20*time.Second, "a quarter of the connections reads, and no more", func() bool { return servicetest.Metric(t, s, reads) == float64(s.Options.DBMaxConns/4) })
 	tx.Rollback()
 	wait.Wait()
-	if n := servicetest.Metric(t, s, reads); n != 0 {
-		t.Errorf("%.0f readings are left", n)
-	}
+	servicetest.Is(t, servicetest.Metric(t, s, reads), 0, "readings are left")
 }
 
 // Changes of the page count among the user's writes, and what is too much is refused before it is read.
@@ -674,15 +603,12 @@ func TestEventsPageWriteRate(t *testing.T) {
 		script := []servicetest.RequestOption{servicetest.AsForm, servicetest.Header("Sec-Fetch-Mode", "cors")}
 		for _, what := range []string{"edit", "cancel", "leave"} {
 			alice.Post("/events/"+what, "id="+id, script...).IsError(429, "rate_limited").HasHeader("Retry-After", "1").SetsNoCookie()
-			if page := press(alice, what, id); page.Status != 429 || !strings.Contains(page.Body, "Too many requests") {
-				t.Errorf("%d %s", page.Status, page.Body)
-			}
+			press(alice, what, id).Has(429, "Too many requests")
 		}
 		press(bob, "leave", id).Is(303, "")
 		bob.Post("/api/event/join/"+id, "").IsError(429, "rate_limited")
-		if made, _, _ := ownLists(t, alice, ""); len(made) != 1 {
-			t.Errorf("%+v", made)
-		}
+		made, _, _ := ownLists(t, alice, "")
+		servicetest.Is(t, len(made), 1, "events")
 	}, func(o *servicetest.Options) { o.WriteRate = 0.001 })
 }
 
@@ -748,17 +674,12 @@ func TestEventsPageEscapes(t *testing.T) {
 			world := fmt.Sprint(i, text)
 			id := createWith(user, world, text, "\n"+text+"\n", servicetest.When)
 			made, _, page := ownLists(t, user, "")
-			if len(made) != 1 || made[0].name != text || made[0].world != world {
-				t.Errorf("%+v", made)
-			}
+			servicetest.Is(t, made, []ownEntry{{id, text, world, "2030-01-02T03:04:05Z", "Edit;Leave;Cancel the event;"}}, "what was made")
 			form := openForm(t, user, id)
-			if form.name != text || form.description != "\n"+text+"\n" {
-				t.Errorf("%q", form)
-			}
+			servicetest.Is(t, form.name, text, "the name in the form")
+			servicetest.Is(t, form.description, "\n"+text+"\n", "the description in the form")
 			narrowed, _, _ := ownLists(t, user, "?world="+url.QueryEscape(world))
-			if len(narrowed) != 1 {
-				t.Errorf("%q: %+v", world, narrowed)
-			}
+			servicetest.Is(t, len(narrowed), 1, "events in %q", world)
 			stale := form
 			stale.name, stale.shown = text+"!", "x"
 			for _, page := range []string{
@@ -785,8 +706,6 @@ func TestEventsPageOff(t *testing.T) {
 		press(alice, what, id).IsError(404, "not_found")
 	}
 	for _, path := range []string{"/sessions", "/docs"} {
-		if page := alice.Get(path).Body; strings.Contains(page, `/events"`) || !strings.Contains(page, "Signed in as") {
-			t.Errorf("%s: %s", path, page)
-		}
+		servicetest.Lacks(t, alice.Get(path).Has(200, "Signed in as").Body, `/events"`)
 	}
 }

@@ -1,9 +1,8 @@
 package events
 
 import (
+	"context"
 	"fmt"
-	"math/rand/v2"
-	"os/exec"
 	"slices"
 	"strings"
 	"sync"
@@ -49,68 +48,19 @@ func TestConcurrentRefreshesHaveOneWinner(t *testing.T) {
 	})
 }
 
-// However joins and leaves fall together, all get 200, and each user's last call is what stays.
-func TestConcurrentJoinsAndLeaves(t *testing.T) {
-	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		instances := []*servicetest.Service{s, s.NewInstance()}
-		alice := s.SignIn("alice")
-		ids := []string{alice.Create("plaza", "a", servicetest.When), alice.Create("plaza", "b", servicetest.When)}
-		var wait sync.WaitGroup
-		const users = 10
-		joined := make([][2]bool, users)
-		for u := range users {
-			user := s.SignIn(fmt.Sprint("user", u)).On(instances[u%2])
-			wait.Go(func() {
-				random := rand.New(rand.NewPCG(1, uint64(u)))
-				for range 25 {
-					e := random.IntN(2)
-					if random.IntN(2) == 0 {
-						user.Post("/api/event/join/"+ids[e], "").Is(200, servicetest.Success)
-						joined[u][e] = true
-					} else {
-						user.Delete("/api/event/"+ids[e]).Is(200, servicetest.Success)
-						joined[u][e] = false
-					}
-					if random.IntN(5) == 0 {
-						user.Get(servicetest.Plaza)
-					}
-				}
-			})
-		}
-		wait.Wait()
-		for u, events := range joined {
-			for e, want := range events {
-				got := s.Database.Count("rsvps r JOIN events e ON e.number = r.event_number WHERE e.id = ? AND username = ?", ids[e], fmt.Sprint("user", u)) == 1
-				if got != want {
-					t.Errorf("user%d, event %d: joined %v, want %v", u, e, got, want)
-				}
-			}
-		}
-	})
-}
-
 // Several instances that start on one empty database migrate it once.
 func TestConcurrentMigrations(t *testing.T) {
 	t.Parallel()
-	for name, make := range map[string]func(testing.TB) *servicetest.Database{"postgres": servicetest.EmptyPostgres, "sqlite": servicetest.EmptySQLite} {
+	for name, make := range servicetest.EmptyDatabases {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			db := make(t)
 			program := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
-			commands := []*exec.Cmd{}
-			for range 5 {
-				command := program.Command("migrate")
-				command.Stderr = new(strings.Builder)
-				commands = append(commands, command)
-				if err := command.Start(); err != nil {
-					t.Fatal(err)
+			servicetest.AtOnce(5, func(int) {
+				if _, stderr, status := program.Run("migrate"); status != 0 {
+					t.Errorf("%d %s", status, stderr)
 				}
-			}
-			for _, command := range commands {
-				if err := command.Wait(); err != nil {
-					t.Errorf("%v: %s", err, command.Stderr)
-				}
-			}
+			})
 			servicetest.Start(t, db).SignIn("alice").Create("plaza", "n", servicetest.When)
 		})
 	}
@@ -144,9 +94,7 @@ func TestEventsWhileUsersChange(t *testing.T) {
 					return
 				}
 				res.Is(200, servicetest.Success)
-				if !strings.Contains(host.Get(servicetest.Plaza).Body, `"`+name+` renamed"`) {
-					t.Error("not listed by the new name")
-				}
+				servicetest.Contains(t, host.Get(servicetest.Plaza).Body, `"`+name+` renamed"`)
 			})
 		}
 	}
@@ -160,9 +108,7 @@ func TestEventsWhileUsersChange(t *testing.T) {
 func during(t *testing.T, s *servicetest.Service, change, what string, request func() *servicetest.Response) (res *servicetest.Response) {
 	t.Helper()
 	tx := servicetest.BeginTx(t, s.Database)
-	if _, err := tx.Exec(strings.Replace(change, "?", "$1", 1), what); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.Must(tx.Exec(strings.Replace(change, "?", "$1", 1), what))(t)
 	servicetest.CommitUnder(t, s.Database, tx, 0, func() { res = request() })
 	return res
 }
@@ -175,13 +121,13 @@ func TestListIsOfOneMoment(t *testing.T) {
 		first := alice.Create("plaza", "A", "2031-01-01T00:00:00.000Z")
 		servicetest.AddEvents(s, "plaza", 0, 300, 2032, "")
 		second := alice.Create("plaza", "B", "2033-01-01T00:00:00.000Z")
-		var seen [3]atomic.Int64 // in none, in A, in both
+		var none, both atomic.Int64 // lists with bob in none, and in both
 		deadline := time.Now().Add(20 * time.Second)
-		done := make(chan struct{})
+		done, cancel := context.WithCancel(t.Context())
 		var all sync.WaitGroup
 		all.Go(func() {
-			defer close(done)
-			for n := 0; (n < 10 || seen[0].Load() < 10 || seen[2].Load() < 10) && time.Now().Before(deadline); n++ {
+			defer cancel()
+			for n := 0; (n < 10 || none.Load() < 10 || both.Load() < 10) && time.Now().Before(deadline); n++ {
 				bob.Post("/api/event/join/"+first, "").Is(200, servicetest.Success)
 				bob.Post("/api/event/join/"+second, "").Is(200, servicetest.Success)
 				bob.Delete("/api/event/"+second).Is(200, servicetest.Success)
@@ -189,26 +135,17 @@ func TestListIsOfOneMoment(t *testing.T) {
 			}
 		})
 		all.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-done:
-					return
-				default:
-				}
-				if _, err := s.Store.RenameUser(t.Context(), models.Who{Username: []string{"alice", "anna"}[n%2]}, []string{"anna", "alice"}[n%2]); err != nil {
+			names := []string{"alice", "anna", "alice"}
+			for n := 0; done.Err() == nil; n = 1 - n {
+				if _, err := s.Store.RenameUser(t.Context(), models.Who{Username: names[n]}, names[n+1]); err != nil {
 					t.Error(err)
 				}
 			}
 		})
-		for range 4 {
-			reader := s.SignIn(fmt.Sprintf("reader %p", new(int)))
+		for n := range 4 {
+			reader := s.SignIn(fmt.Sprint("reader ", n))
 			all.Go(func() {
-				for {
-					select {
-					case <-done:
-						return
-					default:
-					}
+				for done.Err() == nil && !t.Failed() {
 					list := reader.Get(servicetest.Plaza)
 					if list.Status != 200 || list.Header.Get("ETag") == "" {
 						t.Errorf("%d, ETag %q", list.Status, list.Header.Get("ETag"))
@@ -216,25 +153,19 @@ func TestListIsOfOneMoment(t *testing.T) {
 					}
 					names := servicetest.Usernames(t, list.Body)
 					a, b := names[0], names[len(names)-1]
-					inA, inB := slices.Contains(a, "bob"), slices.Contains(b, "bob")
-					switch {
+					servicetest.Is(t, b[0], a[0], "the name of alice in B")
+					switch inA, inB := slices.Contains(a, "bob"), slices.Contains(b, "bob"); {
 					case inB && !inA:
-						t.Errorf("bob is in B alone")
-						return
-					case a[0] != b[0]:
-						t.Errorf("alice has the names %s and %s", a[0], b[0])
-						return
+						t.Error("bob is in B alone")
 					case inB:
-						seen[2].Add(1)
-					case inA:
-						seen[1].Add(1)
-					default:
-						seen[0].Add(1)
+						both.Add(1)
+					case !inA:
+						none.Add(1)
 					}
 				}
 			})
 		}
 		all.Wait()
-		t.Logf("lists with bob in none %d, in A %d, in both %d", seen[0].Load(), seen[1].Load(), seen[2].Load())
+		t.Logf("lists with bob in none %d, in both %d", none.Load(), both.Load())
 	})
 }

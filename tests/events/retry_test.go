@@ -77,9 +77,8 @@ func TestRetry(t *testing.T) {
 			if test.status == 200 {
 				events, rsvps = events+1, rsvps+2
 			}
-			if e, r := s.Database.Count("events"), s.Database.Count("rsvps"); e != events || r != rsvps {
-				t.Errorf("%d events and %d RSVPs, want %d and %d", e, r, events, rsvps)
-			}
+			servicetest.Is(t, s.Database.Count("events"), events, "events")
+			servicetest.Is(t, s.Database.Count("rsvps"), rsvps, "RSVPs")
 		})
 	}
 }
@@ -109,9 +108,7 @@ func TestReadsOnLostConnection(t *testing.T) {
 			if test.status == 200 {
 				tx.Rollback()
 			}
-			if res := <-arrived; res.Status != test.status {
-				t.Errorf("%d %s", res.Status, res.Body)
-			}
+			(<-arrived).Has(test.status)
 		})
 	}
 }
@@ -175,10 +172,7 @@ func TestWriteOfUnknownOutcome(t *testing.T) {
 // isOverloaded checks a 503 that asks the client to come again.
 func isOverloaded(t *testing.T, res *servicetest.Response) {
 	t.Helper()
-	res.IsError(503, "overloaded").SetsNoCookie()
-	if after := res.Header.Get("Retry-After"); after != "1" {
-		t.Errorf("Retry-After: %q", after)
-	}
+	res.IsError(503, "overloaded").SetsNoCookie().HasHeader("Retry-After", "1")
 }
 
 // A write that has the name of a user who is renamed meanwhile is repeated, and so often as a transaction. When the user has
@@ -201,12 +195,9 @@ func TestRenamedEachTime(t *testing.T) {
 	isOverloaded(t, bob.Post("/api/event/join/"+joined, ""))
 	var n int
 	s.Database.Read("SELECT last_value FROM tries", nil, &n)
-	if n != 8 {
-		t.Errorf("%d tries of two writes", n)
-	}
-	if e, r := s.Database.Count("events"), s.Database.Count("rsvps"); e != events || r != rsvps {
-		t.Errorf("%d events and %d RSVPs, want %d and %d", e, r, events, rsvps)
-	}
+	servicetest.Is(t, n, 8, "tries of two writes")
+	servicetest.Is(t, s.Database.Count("events"), events, "events")
+	servicetest.Is(t, s.Database.Count("rsvps"), rsvps, "RSVPs")
 	s.Database.Exec("DROP TRIGGER outdate ON rsvps")
 	bob.Post("/api/event/join/"+joined, "").Is(200, servicetest.Success)
 }

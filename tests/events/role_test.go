@@ -24,11 +24,8 @@ func TestTriggerFunctionsOfStrangers(t *testing.T) {
 		t.Run(function, func(t *testing.T) {
 			t.Parallel()
 			s := servicetest.Start(t, servicetest.Postgres(t))
-			s.SignIn("alice").Create("plaza", "n", servicetest.When)          // whose number the functions compare
-			conn, err := s.Database.Stranger("stranger").DB.Conn(t.Context()) // temporary objects are its own
-			if err != nil {
-				t.Fatal(err)
-			}
+			s.SignIn("alice").Create("plaza", "n", servicetest.When)                          // whose number the functions compare
+			conn := servicetest.Must(s.Database.Stranger("stranger").DB.Conn(t.Context()))(t) // temporary objects are its own
 			defer conn.Close()
 			for _, statement := range []string{
 				"CREATE TYPE pg_temp.bait AS (n bigint)",
@@ -38,11 +35,9 @@ func TestTriggerFunctionsOfStrangers(t *testing.T) {
 				"CREATE CAST (pg_temp.bait AS bigint) WITH FUNCTION pg_temp.as_number(pg_temp.bait) AS IMPLICIT",
 				"CREATE TEMPORARY TABLE events (world_id pg_temp.bait, event_number pg_temp.bait, number pg_temp.bait)",
 			} {
-				if _, err := conn.ExecContext(t.Context(), statement); err != nil {
-					t.Fatalf("%s: %v", statement, err)
-				}
+				servicetest.Must(conn.ExecContext(t.Context(), statement))(t)
 			}
-			_, err = conn.ExecContext(t.Context(), "CREATE TRIGGER trap "+trigger+" EXECUTE FUNCTION public."+function+"()")
+			_, err := conn.ExecContext(t.Context(), "CREATE TRIGGER trap "+trigger+" EXECUTE FUNCTION public."+function+"()")
 			if pg := new(pgconn.PgError); errors.As(err, &pg) && pg.Code == "42501" {
 				return
 			}
@@ -59,9 +54,7 @@ func TestTriggerFunctionsOfStrangers(t *testing.T) {
 func TestServiceAsRole(t *testing.T) {
 	t.Parallel()
 	s := servicetest.Start(t, servicetest.Postgres(t).As("service"))
-	if err := s.Store.Migrate(t.Context()); err != nil {
-		t.Error(err)
-	}
+	servicetest.NoError(t, s.Store.Migrate(t.Context()))
 	alice, id, tag := servicetest.WatcherOf(s)
 	news := servicetest.Await(t, s, alice, servicetest.Plaza+"?wait=50", tag)
 	s.SignIn("bob").Post("/api/event/join/"+id, "").Is(200, servicetest.Success)

@@ -85,9 +85,7 @@ func TestJoinsShareTransactions(t *testing.T) {
 	if transactions > 4 { // one alone, and one of those who wait, at each instance
 		t.Errorf("%d transactions of %d joins", transactions, n)
 	}
-	if unordered > 0 {
-		t.Errorf("%d joins locked an event after a later one", unordered)
-	}
+	servicetest.Is(t, unordered, 0, "joins that locked an event after a later one")
 }
 
 // A write that the database refuses fails alone: what shares its transaction is done, once.
@@ -108,9 +106,7 @@ func TestRefusedAmongOthers(t *testing.T) {
 			res.Is(200, servicetest.Success)
 		}
 	}
-	if n := s.Database.Count("rsvps r JOIN users u ON u.number = r.user_number WHERE u.username <> 'alice'"); n != 29 {
-		t.Errorf("%d RSVPs, want 29", n)
-	}
+	servicetest.Is(t, s.Database.Count("rsvps r JOIN users u ON u.number = r.user_number WHERE u.username <> 'alice'"), 29, "RSVPs")
 }
 
 // A commit that fails, after all statements have succeeded, fails for everybody who shares it.
@@ -127,9 +123,7 @@ func TestCommitFailsForAll(t *testing.T) {
 	for _, res := range all {
 		res.IsError(500, "internal")
 	}
-	if n := s.Database.Count("rsvps r JOIN users u ON u.number = r.user_number WHERE u.username <> 'alice'"); n != 0 {
-		t.Errorf("%d RSVPs, want none", n)
-	}
+	servicetest.Is(t, s.Database.Count("rsvps r JOIN users u ON u.number = r.user_number WHERE u.username <> 'alice'"), 0, "RSVPs")
 }
 
 // Who asks for unknown events without pause is told so each time, and no others notice: nothing that a client can ask for is an
@@ -160,9 +154,7 @@ func TestUnknownEventsAreNoErrors(t *testing.T) {
 	close(done)
 	wait.Wait()
 	for _, class := range []string{"busy", "timeout", "unavailable", "repeat"} {
-		if n := servicetest.Metric(t, s, `worldevents_database_errors_total{class="`+class+`",pool="postgres"}`); n != 0 {
-			t.Errorf("%s: %.0f errors", class, n)
-		}
+		servicetest.Is(t, servicetest.Metric(t, s, `worldevents_database_errors_total{class="`+class+`",pool="postgres"}`), 0, "%s: errors", class)
 	}
 }
 
@@ -186,10 +178,9 @@ func TestTransactionsOfTwoInstances(t *testing.T) {
 			}
 			var fleeting []models.ID // events that are cancelled while others join them
 			for i := range 60 {
-				id, _ := models.ParseID(alice.Create("w", fmt.Sprint("fleeting ", i), servicetest.When))
-				fleeting = append(fleeting, id)
+				fleeting = append(fleeting, idOf(t, alice.Create("w", fmt.Sprint("fleeting ", i), servicetest.When)))
 			}
-			creator, _ := models.ParseID(alice.Session.UserID)
+			creator := idOf(t, alice.Session.UserID)
 			users := make([]*servicetest.Client, 6)
 			for i := range users {
 				users[i] = s.SignIn(fmt.Sprint("user", i))
@@ -246,10 +237,7 @@ func TestTransactionsOfTwoInstances(t *testing.T) {
 
 // command renames users and edits an event until done is closed.
 func command(t *testing.T, store *models.Store, event string, done <-chan struct{}) {
-	id, err := models.ParseID(event)
-	if err != nil {
-		t.Error(err)
-	}
+	id, _ := models.ParseID(event)
 	for n := 0; ; n++ {
 		select {
 		case <-done:
