@@ -2,8 +2,9 @@ package model
 
 import (
 	"fmt"
-	"math/rand/v2"
 	"strings"
+
+	"worldevents/tests/servicetest"
 )
 
 // client is one browser of a user.
@@ -11,7 +12,7 @@ type client struct {
 	*round
 	user  *user
 	reads bool // and writes nothing
-	rand  *rand.Rand
+	draw  draw
 	held  []held
 }
 
@@ -27,10 +28,10 @@ func (c *client) run() {
 		if c.lost() {
 			return
 		}
-		w := some(c.rand, c.worlds)
-		what := c.rand.IntN(20)
+		w := some(c.draw, c.worlds)
+		what := c.draw(20)
 		if c.reads {
-			what = 8 + c.rand.IntN(12)
+			what = 8 + c.draw(12)
 		}
 		switch {
 		case what < 2:
@@ -40,7 +41,7 @@ func (c *client) run() {
 		case what < 8:
 			c.leave(w)
 		case what < 12:
-			c.list(w, c.query(), c.rand.IntN(2))
+			c.list(w, c.draw.query(), c.draw(2))
 		case what < 16:
 			c.again()
 		case what < 18:
@@ -65,31 +66,11 @@ func (c *client) lost() bool {
 	return false
 }
 
-// query draws a shape of list.
-func (c *client) query() query {
-	q := wholeWorld()
-	if c.rand.IntN(2) == 0 {
-		q.most = some(c.rand, []int{1, 2, 10, 100, 127, 128, 300, 1000})
-		q.limit = fmt.Sprint(q.most)
-	}
-	if c.rand.IntN(4) == 0 {
-		q.low = c.at()
-		q.from = instant(q.low)
-	}
-	if c.rand.IntN(4) == 0 {
-		q.high = c.at()
-		q.to = instant(q.high)
-	}
-	return q
-}
-
-func (c *client) at() int64 { return noon + c.rand.Int64N(20)*1000 }
-
 // event draws an event whose id is known, which may be gone.
 func (c *client) event(w *world) *event {
 	c.Lock()
 	defer c.Unlock()
-	if e := some(c.rand, w.events); e != nil && e.id != "" {
+	if e := some(c.draw, w.events); e != nil && e.id != "" {
 		return e
 	}
 	return nil
@@ -122,27 +103,29 @@ func (c *client) gone(r response, e *event) bool {
 }
 
 func (c *client) create(w *world) {
-	name, description := fmt.Sprintf("event %d", c.serial()), strings.Repeat("d", c.rand.IntN(3)*1000)
-	key := ""
+	name, description, key := fmt.Sprintf("event %d", c.serial()), strings.Repeat("d", c.draw(3)*1000), ""
+	full := false
+	if c.locked(func() { full = len(w.events) > 3000 }); full {
+		return
+	}
 	if c.breaker != nil {
 		key = fmt.Sprintf("key-%d", c.serial())
 	}
+	c.createWith(w, name, description, key)
+}
+
+// createWith returns the event, or nil when it was refused.
+func (c *client) createWith(w *world, name, description, key string) *event {
 	var e *event
 	var mine *rsvp
-	at := c.at()
+	at := c.draw.instant()
 	c.locked(func() {
-		if len(w.events) > 3000 {
-			return
-		}
 		call := now()
 		e = w.addEvent("", name, description, at, unborn(call))
 		e.retried = key != ""
 		mine = e.join(c.user, call, call, never)
 	})
-	if e == nil {
-		return
-	}
-	r, err := c.site.create(c.user, c.rand.IntN(2), w, name, description, at, key)
+	r, err := c.site.create(c.user, c.draw(2), w, name, description, at, key)
 	c.locked(func() { e.retried = false })
 	c.keep(err)
 	if err != nil || c.gone(r, nil) {
@@ -153,11 +136,9 @@ func (c *client) create(w *world) {
 				mine.life.end(r.call, max(r.ret, now()))
 			}
 		})
-		return
+		return nil
 	}
-	if r.status != 200 {
-		c.keep(findingf("create: %v", r))
-	}
+	c.succeeded(r)
 	c.Lock()
 	defer c.Unlock()
 	w.note(c.user.id, r.call, "create %s %q", r.header.Get("Event-Id"), name)
@@ -169,19 +150,29 @@ func (c *client) create(w *world) {
 	e.life.know()
 	mine.life.know()
 	mine.high = r.ret
+	return e
+}
+
+// succeeded looks whether a write that was not refused has succeeded.
+func (c *client) succeeded(r response) {
+	if r.status != 200 || r.body != servicetest.Success {
+		c.keep(findingf("a write: %v", r))
+	}
 }
 
 func (c *client) join(w *world) {
-	e := c.event(w)
-	if e == nil {
-		return
+	if e := c.event(w); e != nil {
+		c.joinEvent(e)
 	}
+}
+
+func (c *client) joinEvent(e *event) {
 	var mine *rsvp
 	c.locked(func() {
 		call := now()
 		mine = e.join(c.user, call, call, never)
 	})
-	r, err := c.site.join(c.user, c.rand.IntN(2), e.id)
+	r, err := c.site.join(c.user, c.draw(2), e.id)
 	c.keep(err)
 	if err != nil || c.gone(r, e) {
 		if mine != nil {
@@ -189,12 +180,10 @@ func (c *client) join(w *world) {
 		}
 		return
 	}
-	if r.status != 200 {
-		c.keep(findingf("join: %v", r))
-	}
+	c.succeeded(r)
 	c.Lock()
 	defer c.Unlock()
-	w.note(c.user.id, r.call, "join %s: %v", e.id, mine != nil)
+	e.world.note(c.user.id, r.call, "join %s: %v", e.id, mine != nil)
 	if mine != nil {
 		mine.life.know()
 		mine.high = r.ret
@@ -202,24 +191,22 @@ func (c *client) join(w *world) {
 }
 
 func (c *client) leave(w *world) {
-	e := c.event(w)
-	if e == nil {
-		return
+	if e := c.event(w); e != nil {
+		c.leaveEvent(e)
 	}
+}
+
+func (c *client) leaveEvent(e *event) {
 	var mine *rsvp
-	c.locked(func() {
-		if mine = e.joined(c.user); mine != nil {
-			mine.life.until = now()
-		}
-	})
-	r, err := c.site.leave(c.user, c.rand.IntN(2), e.id)
+	c.locked(func() { mine = e.part(c.user) })
+	r, err := c.site.leave(c.user, c.draw(2), e.id)
 	c.keep(err)
-	if err == nil && !c.gone(r, e) && r.status != 200 {
-		c.keep(findingf("leave: %v", r))
+	if err == nil && !c.gone(r, e) {
+		c.succeeded(r)
 	}
 	c.Lock()
 	defer c.Unlock()
-	w.note(c.user.id, r.call, "leave %s: %v", e.id, mine != nil)
+	e.world.note(c.user.id, r.call, "leave %s: %v", e.id, mine != nil)
 	if mine != nil {
 		mine.life.untilBy = min(mine.life.untilBy, now())
 	}

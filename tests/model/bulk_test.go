@@ -20,7 +20,7 @@ const mostText, mostRSVPs = 8 << 20, 16000
 
 func (m *machine) bulk(t *rapid.T) {
 	m.addSome(t, bulk{
-		n: manyEvents.Draw(t, "events"), at: instants.Draw(t, "at"), text: m.text(t),
+		n: manyEvents.Draw(t, "events"), at: drawing(t).instant(), text: m.text(t),
 		step:      int64(rapid.SampledFrom([]int{0, 0, 1, 1000}).Draw(t, "step")),
 		backwards: rapid.Bool().Draw(t, "backwards"),
 		rank:      rapid.SampledFrom([]int{0, 1 << 20, 1 << 31}).Draw(t, "rank"),

@@ -58,11 +58,11 @@ func (r *round) run(t *testing.T) {
 			t.Fatal(err)
 		}
 		for reads := range 1 + i%2 { // every second user has a second browser, which only reads
-			c := &client{round: r, user: u, reads: reads == 1, rand: rand.New(rand.NewPCG(r.seed, uint64(2*i+reads)))}
+			c := &client{round: r, user: u, reads: reads == 1, draw: rand.New(rand.NewPCG(r.seed, uint64(2*i+reads))).IntN}
 			all.Go(c.run)
 		}
 	}
-	o := &operator{round: r, rand: rand.New(rand.NewPCG(r.seed, 1<<32))}
+	o := &operator{round: r, draw: rand.New(rand.NewPCG(r.seed, 1<<32)).IntN}
 	all.Go(o.run)
 	if r.breaker != nil {
 		all.Go(func() { r.breaker.run(r) })
@@ -86,7 +86,7 @@ func (r *round) settled() {
 		for _, w := range r.worlds {
 			u, err := r.signIn(r.state, fmt.Sprintf("user %d", r.serial()))
 			r.keep(err)
-			c := &client{round: r, user: u, rand: rand.New(rand.NewPCG(0, 0))}
+			c := &client{round: r, user: u, draw: rand.New(rand.NewPCG(0, 0)).IntN}
 			c.list(w, wholeWorld(), instance)
 		}
 	}
@@ -109,10 +109,39 @@ func (w *world) note(who string, call int64, format string, args ...any) {
 
 func seconds(moment int64) float64 { return float64(moment-begun.UnixNano()) / 1e9 }
 
+// draw chooses a number below n. Where rapid draws, what is found shrinks.
+type draw func(n int) int
+
 // some draws one of what there is, the zero value when there is nothing.
-func some[T any](random *rand.Rand, all []T) (one T) {
+func some[T any](draw draw, all []T) (one T) {
 	if len(all) > 0 {
-		one = all[random.IntN(len(all))]
+		one = all[draw(len(all))]
 	}
 	return one
+}
+
+// instant is one of few, so that many events share one. Some are the first and the last that can be.
+func (d draw) instant() int64 {
+	if d(20) == 19 {
+		return some(d, []int64{0, 253402300799999})
+	}
+	return noon + int64(d(21)*1000+d(3))
+}
+
+// query draws a shape of list.
+func (d draw) query() query {
+	q := wholeWorld()
+	if d(2) == 1 {
+		q.most = some(d, []int{1, 2, 3, 5, 10, 100, 127, 128, 129, 256, 300, 900, 999, 1000})
+		q.limit = fmt.Sprint(q.most)
+	}
+	if d(3) == 2 {
+		q.low = d.instant()
+		q.from = instant(q.low)
+	}
+	if d(3) == 2 {
+		q.high = d.instant()
+		q.to = instant(q.high)
+	}
+	return q
 }

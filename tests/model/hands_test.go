@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 // operator changes what is stored behind the service's back, one statement after the other.
 type operator struct {
 	*round
-	rand  *rand.Rand
+	draw  draw
 	crowd []*user
 }
 
@@ -28,8 +27,8 @@ func (o *operator) run() {
 		if !o.going() {
 			return
 		}
-		w := some(o.rand, o.worlds)
-		switch o.rand.IntN(12) {
+		w := some(o.draw, o.worlds)
+		switch o.draw(12) {
 		case 0, 1:
 			o.rename(w)
 		case 2, 3:
@@ -47,25 +46,29 @@ func (o *operator) run() {
 		default:
 			o.moveOne(w)
 		}
-		time.Sleep(time.Duration(o.rand.IntN(50)) * time.Millisecond) // the pace of an operator: nothing waits for it
+		time.Sleep(time.Duration(o.draw(50)) * time.Millisecond) // the pace of an operator: nothing waits for it
 	}
 }
 
 func (o *operator) event(w *world) *event {
 	o.Lock()
 	defer o.Unlock()
-	if e := some(o.rand, w.events); e != nil && e.id != "" && !e.retried && e.life.alive() {
+	if e := some(o.draw, w.events); e != nil && e.id != "" && !e.retried && e.life.alive() {
 		return e
 	}
 	return nil
 }
 
-// rename gives somebody of the crowd or a client a new name. Which it is shows to others from the call on.
+// rename gives somebody of the crowd or a client a new name, or the first one back. Which it is shows to others from the call on.
 func (o *operator) rename(w *world) {
 	var u *user
 	name := fmt.Sprintf("renamed %d %s", o.serial(), strings.Repeat("é", 40))
 	o.locked(func() {
-		if u = some(o.rand, o.users); u.life.alive() {
+		u = some(o.draw, o.users)
+		if first := u.names[0].name; first != u.name() && o.draw(2) == 0 {
+			name = first
+		}
+		if u.life.alive() {
 			o.state.rename(u, name, now(), never)
 		}
 	})
@@ -89,10 +92,10 @@ func (o *operator) removeEvent(w *world) {
 	}
 	call := now()
 	o.locked(func() { e.remove(call, never) })
-	if id, _ := models.ParseID(e.id); o.rand.IntN(3) == 0 {
+	if id, _ := models.ParseID(e.id); o.draw(3) == 0 {
 		o.keep(o.change("DELETE FROM events WHERE id = ?", e.id))
 	} else {
-		store := o.instances[o.rand.IntN(2)].Store
+		store := o.instances[o.draw(2)].Store
 		o.keep(o.insist(func() error {
 			_, err := store.RemoveEvent(context.Background(), id)
 			if o.breaker != nil && errors.Is(err, models.ErrNoEvent) {
@@ -118,11 +121,11 @@ func (e *event) ended(by int64) {
 
 // removeUser removes one of the crowd, or a client.
 func (o *operator) removeUser(w *world) {
-	u := some(o.rand, o.crowd)
+	u := some(o.draw, o.crowd)
 	call := now()
 	o.locked(func() {
-		if o.rand.IntN(4) == 0 {
-			u = some(o.rand, o.users)
+		if u == nil || o.draw(4) == 0 {
+			u = some(o.draw, o.users)
 		}
 		if u.life.alive() {
 			o.state.removeUser(u, call, never)
@@ -149,14 +152,14 @@ func (o *operator) removeUser(w *world) {
 
 // bulk makes many events at one instant, or between others.
 func (o *operator) bulk(w *world) {
-	n := some(o.rand, []int{1, 100, 127, 128, 129, 300})
+	n := some(o.draw, []int{1, 100, 127, 128, 129, 300})
 	if o.locked(func() { n = min(n, 1500-len(w.events)) }); n < 1 {
 		return
 	}
 	call := now()
 	o.keep(o.addBulk(w, bulk{
-		n: n, at: noon + o.rand.Int64N(20)*1000 + o.rand.Int64N(2)*500, step: o.rand.Int64N(2),
-		text: strings.Repeat("t", some(o.rand, []int{0, 1000, 4000})), rank: o.rand.IntN(1 << 31),
+		n: n, at: noon + int64(o.draw(20)*1000+o.draw(2)*500), step: int64(o.draw(2)),
+		text: strings.Repeat("t", some(o.draw, []int{0, 1000, 4000})), rank: o.draw(1 << 31),
 	}))
 	o.locked(func() { w.note("operator", call, "%d events", n) })
 }
@@ -168,36 +171,33 @@ func (o *operator) fillOne(w *world) {
 		return
 	}
 	var alive []*user
-	for _, u := range o.crowd[:1+o.rand.IntN(len(o.crowd))] {
+	for _, u := range o.crowd[:1+o.draw(len(o.crowd))] {
 		if u.life.alive() {
 			alive = append(alive, u)
 		}
 	}
 	call := now()
-	o.keep(o.fill(e, alive, some(o.rand, []time.Time{past, lately(len(alive))}), o.rand.IntN(2) == 0))
+	o.keep(o.fill(e, alive, some(o.draw, []time.Time{past, lately(len(alive))}), o.draw(2) == 0))
 	o.locked(func() { w.note("operator", call, "%d join %s", len(alive), e.id) })
 }
 
 // moveOne has one of the crowd leave an event and join again, last of all.
 func (o *operator) moveOne(w *world) {
-	e := o.event(w)
-	if e == nil {
-		return
+	if e := o.event(w); e != nil {
+		o.move(e, some(o.draw, o.crowd))
 	}
+}
+
+func (o *operator) move(e *event, u *user) {
 	var gone *rsvp
-	o.locked(func() {
-		if gone = e.joined(some(o.rand, o.crowd)); gone != nil {
-			gone.life.until = now()
-		}
-	})
-	if gone == nil {
+	if o.locked(func() { gone = e.part(u) }); gone == nil {
 		return
 	}
 	call := now()
-	o.keep(o.deleteRSVP(e, gone.user))
+	o.keep(o.deleteRSVP(e, u))
 	o.locked(func() { gone.life.untilBy = now() })
-	o.keep(o.fill(e, []*user{gone.user}, lately(0), false))
-	o.locked(func() { w.note("operator", call, "%s leaves %s and joins", gone.user.id, e.id) })
+	o.keep(o.fill(e, []*user{u}, lately(0), false))
+	o.locked(func() { e.world.note("operator", call, "%s leaves %s and joins", u.id, e.id) })
 }
 
 // loseMarks does what a crash of PostgreSQL does: what is not logged is empty then.
@@ -213,14 +213,14 @@ func (o *operator) prune() {
 	if o.Dialect == "postgres" {
 		o.keep(o.change("UPDATE incarnation SET next_since = next_since - interval '1 day'"))
 	}
-	store := o.instances[o.rand.IntN(2)].Store
+	store := o.instances[o.draw(2)].Store
 	o.keep(o.insist(func() error {
 		_, err := store.PruneChanges(context.Background())
 		return err
 	}))
 	ctx, cancel := context.WithCancel(context.Background()) // a deadline would sometimes pass in the database first
 	defer cancel()
-	time.AfterFunc(time.Duration(o.rand.IntN(20))*time.Millisecond, cancel)
+	time.AfterFunc(time.Duration(o.draw(20))*time.Millisecond, cancel)
 	o.keep(o.insist(func() error {
 		if err := store.SweepEvents(ctx); ctx.Err() == nil {
 			return err

@@ -7,26 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// anyQuery draws every shape of list. The cursor is one that has been seen.
-func (m *machine) anyQuery(t *rapid.T) query {
-	q := wholeWorld()
-	if rapid.Bool().Draw(t, "limited") {
-		q.most = rapid.SampledFrom([]int{1, 2, 3, 5, 10, 100, 127, 128, 129, 256, 900, 999, 1000}).Draw(t, "limit")
-		q.limit = fmt.Sprint(q.most)
-	}
-	if rapid.IntRange(0, 2).Draw(t, "bounded below") == 0 {
-		q.low = instants.Draw(t, "from")
-		q.from = instant(q.low)
-	}
-	if rapid.IntRange(0, 2).Draw(t, "bounded above") == 0 {
-		q.high = instants.Draw(t, "to")
-		q.to = instant(q.high)
-	}
-	return q
-}
-
 func (m *machine) listAny(t *rapid.T) {
-	m.check(t, m.anyQuery(t), m.held(t))
+	m.check(t, drawing(t).query(), m.held(t))
 }
 
 // held draws a value of If-None-Match.
@@ -63,7 +45,7 @@ func (m *machine) listAgain(t *rapid.T) {
 func (m *machine) poll(t *rapid.T) {
 	q := wholeWorld()
 	if rapid.Bool().Draw(t, "shaped") {
-		q = m.anyQuery(t)
+		q = drawing(t).query()
 	}
 	tag := m.check(t, q, "").tag
 	for range rapid.IntRange(1, 6).Draw(t, "times") {
@@ -83,7 +65,7 @@ func (m *machine) check(t *rapid.T, q query, held string) page {
 	t.Helper()
 	events, more := m.world.page(q)
 	want := body(events)
-	r, err := m.list(m.client(t), m.instance(t), m.world, q, held)
+	r, err := m.list(m.user(t), m.instance(t), m.world, q, held)
 	ok(err)
 	what := fmt.Sprintf("list%s of %d bytes, If-None-Match %s", q, len(want), held)
 	p := page{events: events, tag: r.header.Get("ETag")}
@@ -100,13 +82,13 @@ func (m *machine) check(t *rapid.T, q query, held string) page {
 		fail("%s: no ETag", what)
 	}
 	if p.tag != "" {
-		if is, known := m.lists[p.tag]; known && is != id {
+		if is, known := m.shown[p.tag]; known && is != id {
 			fail("%s: the ETag %s is that of another list", what, p.tag)
 		}
 		if is, known := m.tags[id]; known && is != p.tag {
 			fail("%s: the ETag was %s and is %s", what, is, p.tag)
 		}
-		m.lists[p.tag], m.tags[id] = id, p.tag
+		m.shown[p.tag], m.tags[id] = id, p.tag
 	}
 	m.seen = append(m.seen, seen{q, p.tag})
 	status, text := 200, want
@@ -142,7 +124,7 @@ func (m *machine) walkBegins(t *rapid.T) { m.beginWalk(t) }
 // beginWalk reports whether the walk has more pages than one. The pages of a walk through many events are large, to save
 // time.
 func (m *machine) beginWalk(t *rapid.T) (goesOn bool) {
-	q := m.anyQuery(t)
+	q := drawing(t).query()
 	if q.most == 0 || 50*q.most < len(m.world.events) || len(m.walks) > 2 {
 		t.Skip("no pages")
 	}

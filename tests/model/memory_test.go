@@ -60,7 +60,7 @@ func (m *machine) holdSome(t *rapid.T) {
 	}
 	before := heap()
 	for range slowReaders {
-		s, err := m.open(m.client(t), m.instance(t), m.world, q)
+		s, err := m.open(m.user(t), m.instance(t), m.world, q)
 		ok(err)
 		m.streams = append(m.streams, s)
 		_, err = s.some(1 << 10)

@@ -80,6 +80,16 @@ func (e *event) joined(u *user) *rsvp {
 	return all[len(all)-1]
 }
 
+// part begins the end of the user's RSVP, and returns it; nil if there is none.
+func (e *event) part(u *user) *rsvp {
+	r := e.joined(u)
+	if r != nil {
+		r.life.until = now()
+		e.json = ""
+	}
+	return r
+}
+
 // members are those who take part now, in the order of the list.
 func (e *event) members() (members []*rsvp) {
 	for u := range e.rsvps {

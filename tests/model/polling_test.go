@@ -12,9 +12,9 @@ func (c *client) again() {
 	if len(c.held) == 0 {
 		return
 	}
-	h := &c.held[c.rand.IntN(len(c.held))]
-	for range 1 + c.rand.IntN(5) {
-		if _, _, ok := c.ask(h.world, h.reading.query, c.rand.IntN(2), h); !ok {
+	h := &c.held[c.draw(len(c.held))]
+	for range 1 + c.draw(5) {
+		if _, _, ok := c.ask(h.world, h.reading.query, c.draw(2), h); !ok {
 			return
 		}
 	}
@@ -95,14 +95,14 @@ func (c *client) judge(w *world, list reading, status int) {
 
 // walk reads a world page by page.
 func (c *client) walk(w *world) {
-	q := c.query()
+	q := c.draw.query()
 	if q.most < 10 {
 		return
 	}
 	begun, first := now(), q
 	seen := make(map[string]bool)
 	for c.going() {
-		r, list, ok := c.list(w, q, c.rand.IntN(2))
+		r, list, ok := c.list(w, q, c.draw(2))
 		if !ok {
 			return
 		}
@@ -135,8 +135,8 @@ func (c *client) walk(w *world) {
 
 // slowly reads some kilobytes, waits for others to write, and then reads the rest or hangs up.
 func (c *client) slowly(w *world) {
-	q := c.query()
-	s, err := c.open(c.user, c.rand.IntN(2), w, q)
+	q := c.draw.query()
+	s, err := c.open(c.user, c.draw(2), w, q)
 	if err != nil {
 		c.keep(err)
 		return
@@ -145,16 +145,16 @@ func (c *client) slowly(w *world) {
 	if s.got.status != 200 {
 		return // the user is gone, which plain lists look at
 	}
-	for range c.rand.IntN(5) {
-		ended, err := s.some(int64(1+c.rand.IntN(100)) << 10)
+	for range c.draw(5) {
+		ended, err := s.some(int64(1+c.draw(100)) << 10)
 		c.keep(err)
 		if ended {
 			c.streamed(w, s)
 			return
 		}
-		c.list(w, c.query(), c.rand.IntN(2))
+		c.list(w, c.draw.query(), c.draw(2))
 	}
-	if c.rand.IntN(3) > 0 {
+	if c.draw(3) > 0 {
 		if err := s.rest(); err != nil {
 			c.keep(err)
 			return
@@ -183,7 +183,7 @@ func (c *client) streamed(w *world, s *stream) {
 	}
 	next := s.query
 	next.cursor, next.limit, next.most = cursor, "1", 1
-	if r, err := c.site.list(c.user, c.rand.IntN(2), w, next, ""); err == nil && r.status == 200 {
+	if r, err := c.site.list(c.user, c.draw(2), w, next, ""); err == nil && r.status == 200 {
 		following, err := newReading(next, r)
 		c.keep(err)
 		c.locked(func() {

@@ -11,7 +11,7 @@ func (m *machine) openStream(t *rapid.T) { m.openSlowly(t, wholeWorld()) }
 
 // openPage begins to read a page slowly, which is a large one more often than not.
 func (m *machine) openPage(t *rapid.T) {
-	q := m.anyQuery(t)
+	q := drawing(t).query()
 	if rapid.Bool().Draw(t, "large page") {
 		q = wholeWorld()
 		q.most = rapid.SampledFrom([]int{900, 250, 1000, 128}).Draw(t, "limit")
@@ -25,7 +25,7 @@ func (m *machine) openSlowly(t *rapid.T, q query) {
 	if len(m.streams) > 1 {
 		t.Skip("two are open")
 	}
-	s, err := m.open(m.client(t), m.instance(t), m.world, q)
+	s, err := m.open(m.user(t), m.instance(t), m.world, q)
 	ok(err)
 	m.streams = append(m.streams, s)
 	if s.got.status != 200 {
@@ -70,29 +70,5 @@ func (m *machine) ended(t *rapid.T, at int) {
 	s := m.streams[at]
 	s.close()
 	m.streams = append(m.streams[:at], m.streams[at+1:]...)
-	if s.got.body == "" {
-		return // the service has given up a client that was too slow
-	}
-	list, err := newReading(s.query, s.got)
-	ok(err)
-	ok(m.world.judge(list))
-	if !list.more {
-		return
-	}
-	m.follows(t, s, list)
-}
-
-// follows asks for what comes behind a page, which may be all but what the page should have had.
-func (m *machine) follows(t *rapid.T, s *stream, list reading) {
-	cursor, fault := isNext(m.world, s.query, s.got.header.Get("Link"))
-	if fault != "" {
-		fail("stream%s: Link %s", s.query, fault)
-	}
-	next := s.query
-	next.cursor, next.limit = cursor, "1"
-	r, err := m.list(m.client(t), m.instance(t), m.world, next, "")
-	ok(err)
-	following, err := newReading(next, r)
-	ok(err)
-	ok(m.world.continues(list, following))
+	m.client(t).streamed(m.world, s)
 }

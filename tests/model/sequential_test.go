@@ -33,17 +33,15 @@ func (s silent) Logf(format string, args ...any) {
 
 // machine is one run: its own world and users, and the responses that they have got.
 type machine struct {
-	*site
-	*state
+	*round
 	world   *world
-	clients []*user
+	clients []*client
 	crowd   []*user
 	large   bool // whether there are bulks
-	found   *finding
 	streams []*stream
 	walks   []*walk
 	// Each ETag stands for one list, and each list has one ETag. All of them have been seen.
-	lists map[string]identity
+	shown map[string]identity
 	tags  map[identity]string
 	seen  []seen
 	keyed []keyed
@@ -60,14 +58,14 @@ func newMachine(t *rapid.T, s *site) *machine {
 		t.Fatal(err)
 	}
 	n := s.serial()
-	m := &machine{site: s, state: newState(), lists: make(map[string]identity), tags: make(map[identity]string)}
+	m := &machine{round: &round{site: s, state: newState()}, shown: make(map[string]identity), tags: make(map[identity]string)}
 	m.world = m.addWorld(fmt.Sprintf("world %d/é", n))
 	for i := range 3 {
 		u, err := s.signIn(m.state, fmt.Sprintf("user %d \"%d\"", n, i))
 		if err != nil {
 			t.Fatal(err)
 		}
-		m.clients = append(m.clients, u)
+		m.clients = append(m.clients, &client{round: m.round, user: u})
 	}
 	return m
 }
@@ -80,9 +78,12 @@ func (m *machine) run(t *rapid.T) {
 		}
 	}()
 	actions := map[string]func(*rapid.T){
-		"create": m.createOne, "create huge": m.createHuge, "repeat": m.repeatOne, "join": m.joinOne, "join again": m.joinOne, "leave": m.leaveOne,
-		"leave and join": m.rejoin, "rename": m.renameOne, "remove user": m.removeOneUser, "remove event": m.removeOneEvent,
-		"edit event": m.edit, "list": m.listAny, "list again": m.listAgain, "poll": m.poll, "walk at once": m.walkAtOnce,
+		"create": m.createOne, "create huge": m.createHuge, "repeat": m.repeatOne,
+		"join": func(t *rapid.T) { m.client(t).join(m.world) }, "join another": func(t *rapid.T) { m.client(t).join(m.world) },
+		"leave": func(t *rapid.T) { m.client(t).leave(m.world) }, "leave and join": m.rejoin,
+		"rename": func(t *rapid.T) { m.operator(t).rename(m.world) }, "remove user": m.removeOneUser,
+		"remove event": func(t *rapid.T) { m.operator(t).removeEvent(m.world) },
+		"edit event":   m.edit, "list": m.listAny, "list again": m.listAgain, "poll": m.poll, "walk at once": m.walkAtOnce,
 		"walk begins": m.walkBegins, "walk goes on": m.walkGoesOn,
 	}
 	if m.large = rapid.Bool().Draw(t, "large"); m.large {
@@ -120,14 +121,14 @@ func (m *machine) guarded(action func(*rapid.T)) func(*rapid.T) {
 			switch fault := recover().(type) {
 			case nil:
 			case *finding:
-				m.found = fault
+				m.keep(fault)
 			case error:
 				panic(fmt.Sprintf("%v\n%s", fault, debug.Stack()))
 			default:
 				panic(fault)
 			}
 		}()
-		if m.found == nil {
+		if m.found.Load() == nil {
 			action(t)
 		}
 	}
@@ -135,9 +136,9 @@ func (m *machine) guarded(action func(*rapid.T)) func(*rapid.T) {
 
 // report fails the run if something has been found.
 func (m *machine) report(t *rapid.T) {
-	if m.found != nil {
-		t.Log(m.found.text)
-		t.Fatal(m.found.kind)
+	if found := m.found.Load(); found != nil {
+		t.Log(found.text)
+		t.Fatal(found.kind)
 	}
 }
 
@@ -160,9 +161,21 @@ func success(r response, err error) {
 
 func (m *machine) instance(t *rapid.T) int { return rapid.IntRange(0, 1).Draw(t, "instance") }
 
+func drawing(t *rapid.T) draw {
+	return func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "choice") }
+}
+
 // client is somebody with a session who exists.
-func (m *machine) client(t *rapid.T) *user {
-	return m.clients[rapid.IntRange(0, len(m.clients)-1).Draw(t, "client")]
+func (m *machine) client(t *rapid.T) *client {
+	c := m.clients[rapid.IntRange(0, len(m.clients)-1).Draw(t, "client")]
+	c.draw = drawing(t)
+	return c
+}
+
+func (m *machine) user(t *rapid.T) *user { return m.client(t).user }
+
+func (m *machine) operator(t *rapid.T) *operator {
+	return &operator{round: m.round, draw: drawing(t), crowd: m.crowd}
 }
 
 // event is any event that is there.

@@ -30,7 +30,7 @@ func (r *round) watchAll() (all []*watcher, stop func(), err error) {
 			return nil, nil, err
 		}
 		v := &watcher{
-			client: &client{round: r, user: u, reads: true, rand: rand.New(rand.NewPCG(r.seed, uint64(1000+i)))},
+			client: &client{round: r, user: u, reads: true, draw: rand.New(rand.NewPCG(r.seed, uint64(1000+i))).IntN},
 			world:  w, instance: i / len(r.worlds),
 		}
 		all = append(all, v)

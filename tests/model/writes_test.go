@@ -2,7 +2,6 @@ package model
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"pgregory.net/rapid"
@@ -10,14 +9,6 @@ import (
 
 // noon is where most events are.
 const noon = 1893456000000
-
-// instants are few, so that many events share one. Some are the first and the last that can be.
-var instants = rapid.Custom(func(t *rapid.T) int64 {
-	if rapid.IntRange(0, 19).Draw(t, "extreme") == 19 {
-		return rapid.SampledFrom([]int64{0, 253402300799999}).Draw(t, "at")
-	}
-	return noon + int64(rapid.IntRange(0, 20).Draw(t, "second"))*1000 + int64(rapid.IntRange(0, 2).Draw(t, "millisecond"))
-})
 
 var descriptions = rapid.SampledFrom([]string{"", "d", "tab\tline\nreturn\r\n", `"\/<b>&amp;`, "\u2028\ufeff😀\U0010ffff", strings.Repeat("long ", 200)})
 
@@ -36,13 +27,13 @@ func (m *machine) createEvent(t *rapid.T, name, description string) {
 }
 
 func (m *machine) createWithKey(t *rapid.T, name, description, key string) {
-	u, at := m.client(t), instants.Draw(t, "at")
-	r, err := m.create(u, m.instance(t), m.world, name, description, at, key)
-	success(r, err)
-	e := m.world.addEvent(r.header.Get("Event-Id"), name, description, at, life{r.call, r.ret, never, never})
-	e.join(u, r.call, r.call, r.ret).life.know()
+	c := m.client(t)
+	e := c.createWith(m.world, name, description, key)
+	if e == nil { // for which there is no reason
+		panic(m.found.Load())
+	}
 	if key != "" {
-		m.keyed = append(m.keyed, keyed{e, u, key, name, description, at})
+		m.keyed = append(m.keyed, keyed{e, c.user, key, name, description, e.at})
 	}
 }
 
@@ -62,7 +53,7 @@ func (m *machine) repeatOne(t *rapid.T) {
 		t.Skip("no key")
 	}
 	k := m.keyed[rapid.IntRange(0, len(m.keyed)-1).Draw(t, "keyed")]
-	if !k.event.life.alive() || !slices.Contains(m.clients, k.by) {
+	if !k.event.life.alive() || !k.by.life.alive() {
 		t.Skip("the event or its creator is gone")
 	}
 	m.sendAgain(t, k, rapid.SampledFrom(repeats).Draw(t, "another"))
@@ -101,27 +92,6 @@ func (m *machine) sendAgain(t *rapid.T, k keyed, another string) {
 	}
 }
 
-func (m *machine) joinOne(t *rapid.T) { m.joinEvent(t, m.client(t), m.event(t)) }
-
-func (m *machine) joinEvent(t *rapid.T, u *user, e *event) {
-	r, err := m.site.join(u, m.instance(t), e.id)
-	success(r, err)
-	if joined := e.join(u, r.call, r.call, r.ret); joined != nil {
-		joined.life.know()
-	}
-}
-
-func (m *machine) leaveOne(t *rapid.T) { m.leaveEvent(t, m.client(t), m.event(t)) }
-
-func (m *machine) leaveEvent(t *rapid.T, u *user, e *event) {
-	r, err := m.site.leave(u, m.instance(t), e.id)
-	success(r, err)
-	if joined := e.joined(u); joined != nil {
-		joined.life.end(r.call, r.ret)
-		e.json = ""
-	}
-}
-
 // rejoin moves somebody to the end of an event's RSVPs, or to the middle. Who takes part without a session does it by
 // SQL.
 func (m *machine) rejoin(t *rapid.T) { m.rejoinIn(t, m.event(t)) }
@@ -131,58 +101,31 @@ func (m *machine) rejoinIn(t *rapid.T, e *event) {
 	if len(members) == 0 {
 		t.Skip("nobody")
 	}
-	r := members[rapid.SampledFrom([]int{0, len(members) / 2, len(members) - 1}).Draw(t, "member")]
-	if r.user.token != "" {
-		m.leaveEvent(t, r.user, e)
-		m.joinEvent(t, r.user, e)
-		return
-	}
-	call := now()
-	ok(m.deleteRSVP(e, r.user))
-	r.life.end(call, now())
-	ok(m.fill(e, []*user{r.user}, lately(0), false))
-}
-
-// anybody is somebody who exists, with a session or without.
-func (m *machine) anybody(t *rapid.T) *user {
-	if len(m.crowd) > 0 && rapid.Bool().Draw(t, "of the crowd") {
-		if u := m.crowd[rapid.IntRange(0, len(m.crowd)-1).Draw(t, "user")]; u.life.alive() {
-			return u
+	u := members[rapid.SampledFrom([]int{0, len(members) / 2, len(members) - 1}).Draw(t, "member")].user
+	for _, c := range m.clients {
+		if c.user == u {
+			c.draw = drawing(t)
+			c.leaveEvent(e)
+			c.joinEvent(e)
+			return
 		}
 	}
-	return m.client(t)
-}
-
-// renameOne gives a user a new name, or an earlier one back.
-func (m *machine) renameOne(t *rapid.T) {
-	u := m.anybody(t)
-	name := u.names[0].name
-	if name == u.name() || rapid.Bool().Draw(t, "new") {
-		name = fmt.Sprintf("renamed %d", m.serial())
-	}
-	call := now()
-	ok(m.change("UPDATE users SET username = ? WHERE id = ?", name, u.id))
-	m.rename(u, name, call, now())
+	m.operator(t).move(e, u)
 }
 
 // removeOneUser removes a user, who then is nobody to the service. Somebody else signs in.
 func (m *machine) removeOneUser(t *rapid.T) {
-	u := m.anybody(t)
-	call := now()
-	ok(m.change("DELETE FROM users WHERE id = ?", u.id))
-	m.removeUser(u, call, now())
-	for i, c := range m.clients {
-		if c != u {
+	m.operator(t).removeUser(m.world)
+	for _, c := range m.clients {
+		if c.user.life.alive() {
 			continue
 		}
-		for _, r := range m.refused(t, u) {
+		for _, r := range m.refused(t, c.user) {
 			if !r.is(401, "invalid_token") {
 				fail("on behalf of a user who is gone: %v", r)
 			}
 		}
-		next, err := m.signIn(m.state, fmt.Sprintf("next %d", m.serial()))
-		ok(err)
-		m.clients[i] = next
+		c.lost()
 	}
 }
 
@@ -198,18 +141,6 @@ func (m *machine) refused(t *rapid.T, u *user) []response {
 	return []response{list, create, held}
 }
 
-func (m *machine) removeOneEvent(t *rapid.T) {
-	e := m.event(t)
-	call := now()
-	ok(m.change("DELETE FROM events WHERE id = ?", e.id))
-	e.remove(call, now())
-	r, err := m.site.join(m.client(t), m.instance(t), e.id)
-	ok(err)
-	if !r.is(404, "event_not_found") {
-		fail("joining an event that is gone: %v", r)
-	}
-}
-
 // edit changes an event behind the service's back, which nobody may be reading meanwhile: events never change otherwise.
 func (m *machine) edit(t *rapid.T) {
 	if len(m.streams) > 0 || len(m.walks) > 0 {
@@ -218,7 +149,7 @@ func (m *machine) edit(t *rapid.T) {
 	e := m.event(t)
 	e.description, e.json = descriptions.Draw(t, "description"), ""
 	if rapid.Bool().Draw(t, "moves") {
-		e.at = instants.Draw(t, "at")
+		e.at = drawing(t).instant()
 	}
 	ok(m.change("UPDATE events SET description = ?, scheduled_at = ? WHERE id = ?", e.description, timeOf(e.at), e.id))
 }
