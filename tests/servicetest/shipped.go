@@ -22,6 +22,19 @@ func Shipped(tb testing.TB, name string) string {
 	return string(text)
 }
 
+// ShippedWith is Shipped with other values, which are given as pairs of old and new. Each old one is there.
+func ShippedWith(tb testing.TB, name string, pairs ...string) string {
+	tb.Helper()
+	text := Shipped(tb, name)
+	for i := 0; i < len(pairs); i += 2 {
+		if !strings.Contains(text, pairs[i]) {
+			tb.Fatalf("no %s in %s", pairs[i], name)
+		}
+		text = strings.ReplaceAll(text, pairs[i], pairs[i+1])
+	}
+	return text
+}
+
 // IsShipped reports whether the project has a file or a folder.
 func IsShipped(tb testing.TB, name string) bool {
 	tb.Helper()

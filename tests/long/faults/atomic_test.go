@@ -38,7 +38,7 @@ func TestCreateIsWhole(t *testing.T) {
 			if done[i]++; done[i] > each {
 				return
 			}
-			users[i].creates(t)
+			users[i].creates(t, "w")
 		})
 		servicetest.Eventually(t, time.Minute, "all events are made", func() bool { return db.Count("events") == creators*each })
 		close(creations)

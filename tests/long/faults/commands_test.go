@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -26,36 +25,21 @@ func TestCommandsOnAFullDisk(t *testing.T) {
 	for _, name := range []string{"alice", "carol"} { // they have joined so much that changing them takes more than the log has room for
 		p.MustRun("user", "add", name)
 	}
-	db.Exec(`INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
-		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 12000)
-		SELECT printf('00000000-0000-7000-0003-%012d', i), 'many', NULL, 'n', '', '2030-01-01 00:00:00+00:00', '2030-01-01 00:00:00+00:00' FROM n`)
-	db.Exec(`INSERT INTO rsvps (event_number, user_number, username, created_at)
-		SELECT e.number, u.number, u.username, '2030-01-01 00:00:00+00:00' FROM events e, users u WHERE e.world_id = 'many' AND u.username <> 'bob'`)
+	servicetest.AddEvents(&servicetest.Service{Database: db}, "many", 3, 12_000, 2030, "")
+	join(db, "e.world_id = 'many' AND u.username <> 'bob'")
 	state := func() string { return p.MustRun("user", "list") + p.MustRun("event", "list", "--world", "many") }
 	before, list := state(), bob.Do("GET", "/api/event/plaza", "").Body
-	fails := func(args ...string) {
-		t.Helper()
-		stdout, stderr, status := p.Run(args...)
-		if status != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.HasPrefix(stderr, "worldevents: ") || !strings.Contains(stderr, "full") {
-			t.Errorf("%q: %d %q %q", args, status, stdout, stderr)
-		}
-	}
 	changes := [][]string{
 		{"user", "rename", "alice", strings.Repeat("é", 100)}, {"user", "remove", "carol"}, {"event", "prune", "--before", "2035-01-01T00:00:00Z", "--world", "many"},
 	}
 	// Room that the log has already would be used again.
-	emptyLog := func() {
-		t.Helper()
-		servicetest.Eventually(t, 20*time.Second, "the log is empty", func() bool {
-			db.TryExec("PRAGMA wal_checkpoint(TRUNCATE)")
-			info, err := os.Stat(file + "-wal")
-			return err == nil && info.Size() == 0
-		})
-	}
-	emptyLog()
+	servicetest.Eventually(t, 20*time.Second, "the log is empty", func() bool {
+		db.TryExec("PRAGMA wal_checkpoint(TRUNCATE)")
+		return walSize(t, db) == 0
+	})
 	free := fill(t, dir)
 	for _, args := range changes {
-		fails(args...)
+		p.Fails("full", args...)
 	}
 	// What is small may find room: it is done and says so, or neither.
 	for _, args := range [][]string{{"event", "edit", event, "--description", "d"}, {"event", "edit", event, "--description", ""}} {
@@ -92,8 +76,5 @@ func TestCopyOfAStandby(t *testing.T) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	}
-	stdout, stderr, status := p.Run("copy", "--to", standby.URL())
-	if status != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "worldevents: copy: ") {
-		t.Errorf("to a standby: %d %q %q", status, stdout, stderr)
-	}
+	p.Fails("worldevents: copy: ", "copy", "--to", standby.URL())
 }

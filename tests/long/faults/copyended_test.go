@@ -1,8 +1,7 @@
 package faults
 
 import (
-	"bytes"
-	"fmt"
+	"bufio"
 	"maps"
 	"os"
 	"path/filepath"
@@ -21,7 +20,7 @@ func TestCopyEnded(t *testing.T) {
 	servicetest.EachCopy(t, func(t *testing.T, from, to *servicetest.Database) {
 		p := servicetest.NewProgram(t, "DATABASE_URL="+from.URL)
 		p.MustRun("demo")
-		addMany(from, 20_000)
+		servicetest.Crowd(t, &servicetest.Service{Database: from}, "many", 20_000)
 		for i, signal := range []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGKILL} {
 			for j, step := range []string{"copying", "checking", "comparing"} {
 				if (i+j)%2 == 0 != (from.Dialect == "sqlite") { // each kind of target has them all, from either kind of source
@@ -38,10 +37,8 @@ func TestCopyEnded(t *testing.T) {
 				if status == 0 {
 					t.Fatalf("%v while %s comes too late: %s", signal, step, stderr)
 				}
-				if signal != syscall.SIGKILL {
-					if status != 1 || !strings.HasSuffix(stderr, "interrupted\n") {
-						t.Errorf("%v while %s: %d %q", signal, step, status, stderr)
-					}
+				if signal != syscall.SIGKILL && (status != 1 || !strings.HasSuffix(stderr, "interrupted\n")) {
+					t.Errorf("%v while %s: %d %q", signal, step, status, stderr)
 				}
 				if to.Dialect == "postgres" {
 					for table, n := range to.Counts() {
@@ -96,47 +93,22 @@ func empty(t *testing.T, db *servicetest.Database) {
 	}
 }
 
-// addMany adds so many RSVPs to the demo's first event.
-func addMany(db *servicetest.Database, n int) {
-	id := "CAST('00000000-0000-7000-7000-' || lpad(CAST(i AS text), 12, '0') AS uuid)"
-	if db.Dialect == "sqlite" {
-		id = "printf('00000000-0000-7000-7000-%012d', i)"
-	}
-	db.Exec(fmt.Sprintf(`
-		INSERT INTO users (id, username, created_at)
-		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-		SELECT %s, 'many ' || CAST(i AS text), '2030-01-01 00:00:00+00:00' FROM n`, n, id))
-	db.Exec(`INSERT INTO rsvps (event_number, user_number, username, created_at)
-		SELECT e.number, u.number, u.username, '2030-01-01 00:00:00+00:00' FROM users u, events e
-		WHERE u.username LIKE 'many %' AND e.id = '01980000-0000-7000-8000-000000000001'`)
-}
-
 // endCopyAt runs copy and sends the signal as soon as it says that it does the step.
-func endCopyAt(t *testing.T, p *servicetest.Program, to, step string, signal syscall.Signal) (stderr string, status int) {
+func endCopyAt(t *testing.T, p *servicetest.Program, to, step string, signal os.Signal) (stderr string, status int) {
 	t.Helper()
 	command := p.Command("copy", "--to", to)
-	words := &signalOn{step: step, send: func() { command.Process.Signal(signal) }}
-	command.Stderr = words
+	words := servicetest.Must(command.StderrPipe())(t)
 	servicetest.NoError(t, command.Start())
 	kill := time.AfterFunc(60*time.Second, func() { command.Process.Kill() })
 	defer kill.Stop()
-	command.Wait()
-	return words.text.String(), command.ProcessState.ExitCode()
-}
-
-// signalOn is a writer that sends once the text has come to a step.
-type signalOn struct {
-	step string
-	text bytes.Buffer
-	send func()
-	sent bool
-}
-
-func (w *signalOn) Write(p []byte) (int, error) {
-	w.text.Write(p)
-	if !w.sent && strings.Contains(w.text.String(), w.step) {
-		w.sent = true
-		w.send()
+	sent := false
+	for lines := bufio.NewScanner(words); lines.Scan(); {
+		stderr += lines.Text() + "\n"
+		if !sent && strings.Contains(stderr, step) {
+			sent = true
+			command.Process.Signal(signal)
+		}
 	}
-	return len(p), nil
+	command.Wait()
+	return stderr, command.ProcessState.ExitCode()
 }

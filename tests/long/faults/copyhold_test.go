@@ -20,11 +20,9 @@ func TestCopyHold(t *testing.T) {
 	servicetest.Seed(db, 1000, 1000, 50_000) // so that the copy takes a while
 	p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_TIMEOUT=2s")
 	s := p.ServeReady()
-	issue := func(args ...string) string {
-		return strings.TrimSpace(p.MustRun(append([]string{"session", "issue"}, args...)...))
-	}
-	current, expired, writer := issue("alice"), issue("bob", "--expired"), issue("carol")
-	id := createdID(t, s.URL, current)
+	current, writer := p.Issue("alice"), p.Issue("carol")
+	expired := strings.TrimSpace(p.MustRun("session", "issue", "bob", "--expired"))
+	id := s.Ask("POST", servicetest.Plaza, servicetest.EventBody, current).Header.Get("Event-Id")
 
 	var acknowledged atomic.Int64
 	acknowledged.Store(1)
@@ -53,17 +51,10 @@ func TestCopyHold(t *testing.T) {
 		t.Errorf("%d events were acknowledged, and the copy has %d: %v", n, events, copied.Rows)
 	}
 
-	transport := newTransport(1)
-	t.Cleanup(transport.CloseIdleConnections)
-	ask := func(method, path, body, cookies string, with ...servicetest.RequestOption) response {
-		return servicetest.NewBrowser(s.URL, transport).Do(method, path, body, append(with, servicetest.Header("Cookie", cookies))...)
-	}
 	for _, path := range []string{servicetest.Plaza, servicetest.SessionPath, "/sessions"} {
-		ask("GET", path, "", current).Is(t, 200)
+		s.Is(200, "GET", path, "", current)
 	}
-	if status, body := s.AdminBody("/readyz"); status != 200 {
-		t.Errorf("/readyz: %d %s", status, body)
-	}
+	servicetest.Is(t, s.Admin("/readyz"), 200, "/readyz")
 	for _, test := range []struct {
 		method, path, body, cookies string
 		with                        []servicetest.RequestOption
@@ -77,14 +68,12 @@ func TestCopyHold(t *testing.T) {
 		{"POST", "/sign-in", "username=dave", "", []servicetest.RequestOption{servicetest.AsForm}},
 		{"POST", "/sign-in", "username=alice", "", []servicetest.RequestOption{servicetest.AsForm}},
 	} {
-		res := ask(test.method, test.path, test.body, test.cookies, test.with...)
+		res := s.Ask(test.method, test.path, test.body, test.cookies, test.with...)
 		if res.Status != 503 || res.Header.Get("Retry-After") == "" || len(res.Header.Values("Set-Cookie")) != 0 {
 			t.Errorf("%s %s: %v %v, want 503", test.method, test.path, res, res.Header)
 		}
 	}
-	if _, stderr, status := p.Run("user", "add", "eve"); status != 1 || !strings.Contains(stderr, "busy") {
-		t.Errorf("a command writes: %d %s", status, stderr)
-	}
+	p.Fails("busy", "user", "add", "eve")
 	// Another start on the file, as after a crash: it reads.
 	another := p.Another().ServeReady()
 	another.Is(200, "GET", servicetest.Plaza, "", current)
@@ -99,20 +88,8 @@ func TestCopyHold(t *testing.T) {
 		t.Errorf("%v %s", hold.ProcessState, log)
 	}
 	for _, path := range []string{servicetest.RefreshPath, "/api/event/w"} {
-		ask("GET", path, "", current).Is(t, 200)
+		s.Is(200, "GET", path, "", current)
 	}
-	ask("POST", servicetest.Plaza, servicetest.EventBody, writer).Is(t, 200)
+	s.Is(200, "POST", servicetest.Plaza, servicetest.EventBody, writer)
 	p.With("DATABASE_URL="+target.URL).Fails("only a SQLite file can be held", "copy", "--hold", "--to", "sqlite:other.db")
-}
-
-// createdID creates an event.
-func createdID(t *testing.T, address, cookies string) string {
-	t.Helper()
-	transport := newTransport(1)
-	defer transport.CloseIdleConnections()
-	res := servicetest.NewBrowser(address, transport).Do("POST", servicetest.Plaza, servicetest.EventBody, servicetest.Header("Cookie", cookies))
-	if res.Status != 200 {
-		t.Fatalf("create: %v", res)
-	}
-	return res.Header.Get("Event-Id")
 }

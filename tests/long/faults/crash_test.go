@@ -51,10 +51,7 @@ func crash(t *testing.T, rounds int, db *servicetest.Database) {
 	defer transport.CloseIdleConnections()
 	p := program.ServeReady()
 	plaza := signIn(t, transport, p.URL, "host")
-	event, res := plaza.create("plaza", "x")
-	if event == "" {
-		t.Fatal(res)
-	}
+	event := plaza.creates(t, "plaza")
 	crashers := make([]*crasher, 8)
 	for i := range crashers {
 		name := fmt.Sprintf("user%d", i)
@@ -133,7 +130,7 @@ func (c *crasher) work(event string, i int) {
 func (c *crasher) check(t *testing.T, event, name string) {
 	t.Helper()
 	for _, old := range c.spent[max(0, len(c.spent)-3):] {
-		c.with("refreshToken", old).Do("GET", "/api/auth/refresh", "").Is(t, 400)
+		c.clone().Do("GET", "/api/auth/refresh", "", servicetest.Header("Cookie", "refreshToken="+old)).Is(t, 400)
 	}
 	c.spent = nil
 	res := c.Do("GET", "/api/auth/refresh", "")

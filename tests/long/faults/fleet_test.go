@@ -4,35 +4,27 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"fmt"
-	"io"
-	"net"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
 	"worldevents/tests/servicetest"
 )
 
-// fleet is two instances behind a proxy, which runs with its file in deploy/.
+// fleet is two instances behind a proxy of deploy/.
 type fleet struct {
+	*servicetest.Front
 	t         *testing.T
 	programs  []*servicetest.Program
 	processes []*servicetest.Process
-	url, stat string // stat is host:port
-	log       *servicetest.Log
 	// http2 makes clients speak HTTP/2.
 	http2 bool
 	// keys makes creates of load have an Idempotency-Key.
 	keys bool
-	// plain is where the proxy listens without TLS, and proxyLog is the log of what it has passed on.
-	plain    string
+	// proxyLog is the log of the requests that the proxy has passed on.
 	proxyLog func() string
 	// waitUp waits until the proxy sends requests to both instances.
 	waitUp func()
@@ -41,7 +33,7 @@ type fleet struct {
 // newInstances starts two instances without a proxy.
 func newInstances(t *testing.T, server *servicetest.PostgresServer, env ...string) *fleet {
 	t.Helper()
-	f := &fleet{t: t, log: new(servicetest.Log), waitUp: func() {}}
+	f := &fleet{t: t}
 	for range 2 {
 		program := servicetest.NewProgram(t, append([]string{"DATABASE_URL=" + server.URL(), "TRUSTED_PROXIES=127.0.0.0/8"}, env...)...)
 		f.programs, f.processes = append(f.programs, program), append(f.processes, program.ServeReady())
@@ -52,81 +44,21 @@ func newInstances(t *testing.T, server *servicetest.PostgresServer, env ...strin
 // newFleet starts two instances behind HAProxy.
 func newFleet(t *testing.T, server *servicetest.PostgresServer, env ...string) *fleet {
 	t.Helper()
-	haproxy := servicetest.Tool(t, "haproxy")
 	f := newInstances(t, server, env...)
-	public, dir := servicetest.FreeAddress(t), t.TempDir()
-	f.url, f.stat, f.plain, f.proxyLog = "https://"+public, servicetest.FreeAddress(t), servicetest.FreeAddress(t), f.log.String
-	settings := f.shipped("haproxy.cfg",
-		"bind :80\n", "bind "+f.plain+"\n", "bind :443 ", "bind "+public+" ", "/etc/haproxy/worldevents.pem", filepath.Join(dir, "pem"))
-	certificate := servicetest.NewCertificate(t, time.Hour, time.Hour)
-	config := filepath.Join(dir, "haproxy.cfg")
-	for path, text := range map[string]string{
-		filepath.Join(dir, "pem"): string(certificate.Cert) + string(certificate.Key),
-		config:                    settings + "\nfrontend status\n  bind " + f.stat + "\n  stats enable\n  stats uri /\n",
-	} {
-		servicetest.NoError(t, os.WriteFile(path, []byte(text), 0o600))
-	}
-	f.startProxy(haproxy, "-db", "-f", config)
-	f.waitUp = f.waitFound
+	f.Front = servicetest.StartHAProxy(t, f.programs[0], f.programs[1])
+	f.proxyLog, f.waitUp = f.Log.String, f.waitFound
 	f.waitUp()
 	return f
-}
-
-// shipped returns a file of deploy/ with the addresses of the instances and those of replace, pairs of old and new.
-func (f *fleet) shipped(name string, replace ...string) string {
-	f.t.Helper()
-	text := servicetest.Must(os.ReadFile(filepath.Join(servicetest.Root(f.t), "deploy", name)))(f.t)
-	lines := strings.SplitAfter(string(text), "\n")
-	for i, program := range f.programs {
-		documented, found := fmt.Sprintf("10.0.0.%d:8080", i+1), false
-		_, adminPort, _ := net.SplitHostPort(program.Getenv("ADMIN_ADDR"))
-		for n, line := range lines {
-			if strings.Contains(line, documented) {
-				lines[n] = strings.NewReplacer(documented, program.Getenv("LISTEN_ADDR"), " port 9090 ", " port "+adminPort+" ").Replace(line)
-				found = true
-			}
-		}
-		if !found {
-			f.t.Fatalf("no %s in %s", documented, name)
-		}
-	}
-	settings := strings.Join(lines, "")
-	for i := 0; i < len(replace); i += 2 {
-		if !strings.Contains(settings, replace[i]) {
-			f.t.Fatalf("no %s in %s", replace[i], name)
-		}
-		settings = strings.ReplaceAll(settings, replace[i], replace[i+1])
-	}
-	return settings
 }
 
 // insecure trusts every certificate. A transport changes what it is given.
 func insecure() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
 
-// startProxy starts a proxy, which is killed when the test ends.
-func (f *fleet) startProxy(program string, args ...string) *os.Process {
-	f.t.Helper()
-	proxy := exec.Command(program, args...)
-	proxy.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	proxy.Stdout, proxy.Stderr = f.log, f.log
-	ended := servicetest.Must(servicetest.StartCommand(proxy))(f.t)
-	f.t.Cleanup(func() {
-		proxy.Process.Kill()
-		<-ended
-	})
-	return proxy.Process
-}
-
 // states returns the state of each server of the backend, by name.
 func (f *fleet) states() map[string]string {
-	res, err := http.Get("http://" + f.stat + "/;csv")
-	if err != nil {
-		return nil
-	}
-	defer res.Body.Close()
-	text, _ := io.ReadAll(res.Body)
+	text := servicetest.NewBrowser("http://"+f.Status, plain).Do("GET", "/;csv", "").Body
 	states := make(map[string]string)
-	for _, line := range strings.Split(string(text), "\n") {
+	for _, line := range strings.Split(text, "\n") {
 		if fields := strings.Split(line, ","); len(fields) > 17 && fields[0] == "worldevents" && fields[1] != "BACKEND" {
 			states[fields[1]] = fields[17]
 		}
@@ -156,7 +88,7 @@ func (f *fleet) dropsClaims() {
 	transport := newTransport(1)
 	transport.TLSClientConfig = insecure()
 	defer transport.CloseIdleConnections()
-	res := servicetest.NewBrowser(f.url, transport).Do("GET", "/api/auth/session?"+query, "",
+	res := servicetest.NewBrowser(f.URL, transport).Do("GET", "/api/auth/session?"+query, "",
 		servicetest.Header("X-Forwarded-For", claimed), servicetest.Header("X-Request-Id", claimedID))
 	id := res.Header.Get("X-Request-Id")
 	logs := func() string { return f.processes[0].Log.String() + f.processes[1].Log.String() }
@@ -175,23 +107,17 @@ func (f *fleet) redirects() {
 		method, host string
 		status       int
 	}{
-		{"GET", "events.example.org", 308}, {"HEAD", "Events.example.org:80", 308}, {"GET", "evil.example", 421}, {"GET", f.plain, 421},
+		{"GET", "events.example.org", 308}, {"HEAD", "Events.example.org:80", 308}, {"GET", "evil.example", 421}, {"GET", f.Plain, 421},
 		{"POST", "events.example.org", 405}, {"OPTIONS", "events.example.org", 405}, {"POST", "evil.example", 421},
 	} {
-		req, _ := http.NewRequest(test.method, "http://"+f.plain+"/docs?x", nil)
-		req.Host = test.host
-		res, err := plain.RoundTrip(req)
-		if err != nil {
-			f.t.Error(err)
-			continue
-		}
-		res.Body.Close()
+		host := func(r *http.Request) { r.Host = test.host }
+		res := servicetest.NewBrowser("http://"+f.Plain, plain).Do(test.method, "/docs?x", "", host)
 		location := ""
 		if test.status == 308 {
 			location = "https://events.example.org/docs?x"
 		}
-		if res.StatusCode != test.status || res.Header.Get("Location") != location {
-			f.t.Errorf("%s %s: %d %s", test.method, test.host, res.StatusCode, res.Header.Get("Location"))
+		if res.Status != test.status || res.Header.Get("Location") != location {
+			f.t.Errorf("%s %s: %v %s", test.method, test.host, res, res.Header.Get("Location"))
 		}
 	}
 }
@@ -199,14 +125,9 @@ func (f *fleet) redirects() {
 // replace stops an instance and starts program in its place.
 func (f *fleet) replace(i int, program *servicetest.Program) {
 	f.t.Helper()
-	f.stop(i)
+	f.processes[i].Stop()
 	f.start(i, program)
 	f.waitUp()
-}
-
-func (f *fleet) stop(i int) {
-	f.t.Helper()
-	f.processes[i].Stop()
 }
 
 // start starts an instance and waits until it is ready.
@@ -231,11 +152,11 @@ func (f *fleet) load(n int) *fleetLoad {
 	transport := newTransport(n)
 	transport.TLSClientConfig, transport.ForceAttemptHTTP2 = insecure(), f.http2
 	f.t.Cleanup(transport.CloseIdleConnections)
-	l := &fleetLoad{t: f.t, other: signIn(f.t, transport, f.url, "other")}
+	l := &fleetLoad{t: f.t, other: signIn(f.t, transport, f.URL, "other")}
 	for i := range n {
-		l.users = append(l.users, signIn(f.t, transport, f.url, fmt.Sprintf("user%d", i)))
+		l.users = append(l.users, signIn(f.t, transport, f.URL, fmt.Sprintf("user%d", i)))
 	}
-	stop := working(n, func(i int) {
+	l.end = working(n, func(i int) {
 		u := l.users[i]
 		var options []servicetest.RequestOption
 		if f.keys {
@@ -254,7 +175,6 @@ func (f *fleet) load(n int) *fleetLoad {
 			}
 		}
 	})
-	l.end = stop
 	f.t.Cleanup(l.end)
 	l.goOn(100)
 	return l
@@ -267,7 +187,15 @@ func (l *fleetLoad) goOn(n int64) {
 	servicetest.Eventually(l.t, 20*time.Second, "requests go on", func() bool { return l.sent.Load() > sent+n })
 }
 
-func (l *fleetLoad) finish() { l.end() }
+// losesNothing ends the load, and fails the test for each request that has failed.
+func (l *fleetLoad) losesNothing() {
+	l.t.Helper()
+	l.end()
+	for _, res := range l.failed {
+		l.t.Errorf("lost: %v", res)
+	}
+	l.t.Logf("%d requests, %d lost", l.sent.Load(), len(l.failed))
+}
 
 // When the database crashes no instance is ready. Every response is JSON all the same, of the service and not of the
 // proxy: 503 with Retry-After or 500, in time, and pages of other origins can read it. Sessions are verified meanwhile.
@@ -290,7 +218,7 @@ func TestNobodyIsReady(t *testing.T) {
 	server.Start()
 	f.waitUp()
 	load.goOn(200)
-	load.finish()
+	load.end()
 	machine.stop()
 	statuses, others := make(map[int]int), 0
 	for _, res := range load.failed {

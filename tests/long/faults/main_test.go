@@ -19,11 +19,13 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servicetest.MainLong(m)) }
 
-// What SQL begins with that makes n rows, and a time in it.
-const (
-	numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
-	moment  = "'2030-01-01 00:00:00+00:00'"
-)
+// databases are the migrated ones that a service may have.
+var databases = []func(testing.TB) *servicetest.Database{servicetest.SQLite, servicetest.Postgres}
+
+// join has users u join events e, behind the service's back: all those of which a condition is true.
+func join(db *servicetest.Database, condition string) {
+	db.Exec("INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT e.number, u.number, u.username, e.created_at FROM events e, users u WHERE " + condition)
+}
 
 // under returns the program as a command of the shell runs it, whose last arguments are the program and its own.
 func under(t *testing.T, program *servicetest.Program, command string) *servicetest.Program {
@@ -63,16 +65,11 @@ func signIn(t *testing.T, transport http.RoundTripper, address, name string) *us
 // clone is another browser with the same cookies.
 func (u *user) clone() *user { return &user{u.Clone()} }
 
-// with is a clone with one cookie changed.
-func (u *user) with(name, value string) *user {
+// on is the same browser at another instance.
+func (u *user) on(p *servicetest.Process) *user {
 	other := u.clone()
-	other.Cookies[name] = value
+	other.URL = p.URL
 	return other
-}
-
-// expired is a JWT of the user whose only fault is its age.
-func (u *user) expired(id string) string {
-	return servicetest.Sign(servicetest.Key, `{"alg":"HS256"}`, fmt.Sprintf(`{"sub":%q,"exp":%d}`, id, time.Now().Add(-time.Minute).Unix()))
 }
 
 // create creates an event and returns its id, "" when that failed.
@@ -84,11 +81,23 @@ func (u *user) create(world, name string) (string, response) {
 	return res.Header.Get("Event-Id"), res
 }
 
-// creates creates an event of world w, which must succeed.
-func (u *user) creates(t *testing.T) {
+// creates is create, which must succeed.
+func (u *user) creates(t *testing.T, world string) (id string) {
 	t.Helper()
-	_, res := u.create("w", "x")
+	id, res := u.create(world, "x")
 	res.Is(t, 200)
+	return id
+}
+
+// writesAgain waits until a create succeeds, and returns for how long.
+func (u *user) writesAgain(t *testing.T) time.Duration {
+	t.Helper()
+	begin := time.Now()
+	servicetest.Eventually(t, 20*time.Second, "a write succeeds", func() bool {
+		id, _ := u.create("w", "again")
+		return id != ""
+	})
+	return time.Since(begin)
 }
 
 // list is the body of a list.
@@ -154,9 +163,19 @@ func working(n int, work func(i int)) (stop func()) {
 // yardstick measures how long the machine has others wait: requests that need no database, and whatever else a test measures.
 // On a machine that does much else what is promised within a time gets ten times as long in addition.
 type yardstick struct {
-	slowest atomic.Int64
+	slowest slowest
 	stop    func()
 }
+
+// slowest is the longest of the times that are recorded.
+type slowest struct{ atomic.Int64 }
+
+func (s *slowest) record(took time.Duration) {
+	for most := s.Load(); int64(took) > most && !s.CompareAndSwap(most, int64(took)); most = s.Load() {
+	}
+}
+
+func (s *slowest) time() time.Duration { return time.Duration(s.Load()) }
 
 func newYardstick(t *testing.T, u *user, more ...func()) *yardstick {
 	y := new(yardstick)
@@ -164,15 +183,12 @@ func newYardstick(t *testing.T, u *user, more ...func()) *yardstick {
 	all := append([]func(){func() {
 		u.Do("GET", "/api/auth/session", "").Is(t, 200)
 	}}, more...)
-	stop := working(len(all), func(i int) {
+	y.stop = working(len(all), func(i int) {
 		begin := time.Now()
 		all[i]()
-		took := int64(time.Since(begin))
-		for slowest := y.slowest.Load(); took > slowest && !y.slowest.CompareAndSwap(slowest, took); slowest = y.slowest.Load() {
-		}
+		y.slowest.record(time.Since(begin))
 		time.Sleep(5 * time.Millisecond)
 	})
-	y.stop = stop
 	t.Cleanup(y.stop)
 	return y
 }
@@ -180,13 +196,13 @@ func newYardstick(t *testing.T, u *user, more ...func()) *yardstick {
 // within fails the test if something took longer than promised.
 func (y *yardstick) within(t *testing.T, promised, took time.Duration, what any) {
 	t.Helper()
-	if slowest := time.Duration(y.slowest.Load()); took > promised+10*slowest {
-		t.Errorf("%v promised, took %v, while the machine had others wait for up to %v: %v", promised, took, slowest, what)
+	if took > promised+10*y.slowest.time() {
+		t.Errorf("%v promised, took %v, while the machine had others wait for up to %v: %v", promised, took, y.slowest.time(), what)
 	}
 }
 
 // isBusy reports whether the machine has had others wait for so long that a timeout says little of the database.
-func (y *yardstick) isBusy() bool { return time.Duration(y.slowest.Load()) > 100*time.Millisecond }
+func (y *yardstick) isBusy() bool { return y.slowest.time() > 100*time.Millisecond }
 
 // plain opens a connection for each request.
 var plain = &http.Transport{DisableKeepAlives: true}

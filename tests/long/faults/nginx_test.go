@@ -11,71 +11,26 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// nginxFleet is two instances behind nginx, which the operator tells what is down.
+// nginxFleet is two instances behind nginx, which the operator notifies of what is down.
 type nginxFleet struct {
 	*fleet
-	dir      string
 	settings string
-	nginx    *os.Process
 	reloads  int
 }
 
 func newNginxFleet(t *testing.T, server *servicetest.PostgresServer, env ...string) *nginxFleet {
 	t.Helper()
-	nginx := servicetest.Tool(t, "nginx")
-	f := &nginxFleet{fleet: newInstances(t, server, env...), dir: t.TempDir()}
-	public := servicetest.FreeAddress(t)
-	f.url, f.plain = "https://"+public, servicetest.FreeAddress(t)
-	f.proxyLog = func() string {
-		text, _ := os.ReadFile(filepath.Join(f.dir, "access.log"))
-		return string(text)
-	}
-	f.settings = f.shipped("nginx.conf", "listen 80", "listen "+f.plain, "/var/log/nginx/worldevents.log", "access.log", "listen 443 ", "listen "+public+" ",
-		"/etc/nginx/worldevents.crt", "cert.pem", "/etc/nginx/worldevents.key", "key.pem")
-	servicetest.NewCertificate(t, time.Hour, time.Hour).Write(t, f.dir)
-	f.write("shipped.conf", f.settings)
-	f.write("nginx.conf", `
-daemon off;
-user root;
-pid pid;
-error_log stderr notice;
-events { worker_connections 1024; }
-http {
-  access_log off;
-  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;
-  include shipped.conf;
-}
-`)
-	t.Cleanup(func() {
-		if t.Failed() {
-			t.Logf("nginx:\n%s", f.log)
-		}
-	})
-	f.nginx = f.startProxy(nginx, "-p", f.dir, "-c", "nginx.conf")
-	t.Cleanup(func() { // killed, it would leave its worker
-		f.nginx.Signal(syscall.SIGTERM)
-		servicetest.Eventually(t, 20*time.Second, "nginx ends", func() bool { return f.get("/").Status == 0 })
-	})
-	f.http2 = true // a reload tells clients to go on elsewhere
-	f.waitUp = func() {
-		t.Helper()
-		servicetest.Eventually(t, 20*time.Second, "nginx passes requests on", func() bool { return f.get("/api/auth/session").Status == 400 })
-	}
-	f.waitUp()
+	f := &nginxFleet{fleet: newInstances(t, server, env...)}
+	f.Front = servicetest.StartNginx(t, f.programs[0], f.programs[1])
+	f.settings = f.read("shipped.conf")
+	f.proxyLog = func() string { return f.read("access.log") }
+	f.http2 = true // a reload has clients go on elsewhere
+	f.waitUp = func() { f.AwaitUp(t) }
 	return f
 }
 
-// get sends a request of somebody who is not signed in.
-func (f *nginxFleet) get(path string) response {
-	transport := newTransport(1)
-	transport.TLSClientConfig = insecure()
-	defer transport.CloseIdleConnections()
-	return servicetest.NewBrowser(f.url, transport).Do("GET", path, "")
-}
-
-func (f *nginxFleet) write(name, text string) {
-	f.t.Helper()
-	servicetest.NoError(f.t, os.WriteFile(filepath.Join(f.dir, name), []byte(text), 0o600))
+func (f *nginxFleet) read(name string) string {
+	return string(servicetest.Must(os.ReadFile(filepath.Join(f.Dir, name)))(f.t))
 }
 
 // down reloads nginx with an instance marked down, or with none, and waits until its worker of before has ended.
@@ -86,11 +41,11 @@ func (f *nginxFleet) down(i int) {
 		server := "server " + f.programs[i].Getenv("LISTEN_ADDR")
 		settings = strings.Replace(settings, server, server+" down", 1)
 	}
-	f.write("shipped.conf", settings)
+	servicetest.WriteSecret(f.t, filepath.Join(f.Dir, "shipped.conf"), settings)
 	f.reloads++
-	f.nginx.Signal(syscall.SIGHUP)
+	f.Proxy.Process.Signal(syscall.SIGHUP)
 	servicetest.Eventually(f.t, 30*time.Second, "the worker of before has ended", func() bool {
-		return strings.Count(f.log.String(), "exited with code 0") == f.reloads
+		return strings.Count(f.Log.String(), "exited with code 0") == f.reloads
 	})
 }
 
@@ -113,13 +68,9 @@ func TestRollingRestartBehindNginx(t *testing.T) {
 	load.goOn(400)
 	f.start(0, f.programs[0])
 	load.goOn(200)
-	load.finish()
+	load.losesNothing()
 	f.dropsClaims()
 	f.redirects()
-	for _, res := range load.failed {
-		t.Errorf("lost: %v", res)
-	}
-	t.Logf("%d requests, %d lost", load.sent.Load(), len(load.failed))
 }
 
 // A reload of nginx closes the connections that clients of HTTP/1.1 keep, also when a request is on its way. With a key that makes
@@ -135,9 +86,5 @@ func TestReloadOfNginxOverHTTP1(t *testing.T) {
 		f.down(-1)
 		load.goOn(100)
 	}
-	load.finish()
-	for _, res := range load.failed {
-		t.Errorf("lost: %v", res)
-	}
-	t.Logf("%d requests, %d lost", load.sent.Load(), len(load.failed))
+	load.losesNothing()
 }

@@ -18,13 +18,12 @@ import (
 // reports whether it has ended by itself, as 1.18 does now and then when a query is cancelled (its issue 822).
 func startPgBouncer(t *testing.T, server *servicetest.PostgresServer, poolSize int) (address string, crashed func() bool) {
 	t.Helper()
-	pgbouncer := servicetest.Tool(t, "pgbouncer")
 	host, port, _ := net.SplitHostPort(server.Addr)
 	dir := servicetest.Must(os.MkdirTemp("/tmp", "we"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	listen := servicetest.FreePort(t)
 	config := filepath.Join(dir, "pgbouncer.ini")
-	os.WriteFile(config, []byte(fmt.Sprintf(`
+	os.WriteFile(config, fmt.Appendf(nil, `
 [databases]
 * = host=%s port=%s user=postgres
 [pgbouncer]
@@ -37,29 +36,10 @@ default_pool_size = %d
 max_client_conn = 2000
 ; the tests copy and drop databases, which nobody may be connected to
 server_idle_timeout = 1
-`, host, port, listen, poolSize)), 0o644)
-	command := exec.Command(pgbouncer, config)
-	command.SysProcAttr = servicetest.Unprivileged(t, dir)
-	command.Dir = dir
-	log := new(servicetest.Log)
-	command.Stdout, command.Stderr = log, log
-	ended := servicetest.Must(servicetest.StartCommand(command))(t)
-	t.Cleanup(func() {
-		command.Process.Kill()
-		<-ended
-		if t.Failed() {
-			text := log.String()
-			t.Logf("PgBouncer: …%s", text[max(0, len(text)-2000):])
-		}
-	})
-	crashed = func() bool {
-		select {
-		case <-ended:
-			return strings.Contains(log.String(), "server in bad state")
-		default:
-			return false
-		}
-	}
+`, host, port, listen, poolSize), 0o644)
+	command := exec.Command(servicetest.Tool(t, "pgbouncer"), config)
+	command.SysProcAttr, command.Dir = servicetest.Unprivileged(t, dir), dir
+	log, _ := servicetest.Background(t, command)
 	address = fmt.Sprintf("127.0.0.1:%d", listen)
 	servicetest.Eventually(t, 20*time.Second, "PgBouncer listens", func() bool {
 		conn, err := net.Dial("tcp", address)
@@ -68,7 +48,7 @@ server_idle_timeout = 1
 		}
 		return err == nil
 	})
-	return address, crashed
+	return address, func() bool { return strings.Contains(log.String(), "server in bad state") }
 }
 
 // What runs the statements passes with PgBouncer between, in transaction mode, and with the URL that docs/operate/postgresql.md gives: random

@@ -16,70 +16,13 @@ import (
 
 // eachProcess runs test twice: with two instances of the program on SQLite and on PostgreSQL, and the database.
 func eachProcess(t *testing.T, test func(t *testing.T, db *servicetest.Database, a, b *servicetest.Process)) {
-	for _, open := range []func(testing.TB) *servicetest.Database{servicetest.SQLite, servicetest.Postgres} {
+	for _, open := range databases {
 		db := open(t)
 		t.Run(db.Dialect, func(t *testing.T) {
 			program := func() *servicetest.Process { return servicetest.NewProgram(t, "DATABASE_URL="+db.URL).ServeReady() }
 			test(t, db, program(), program())
 		})
 	}
-}
-
-// A thousand uses of one refresh token at once, over two instances and both endpoints: exactly one wins.
-func TestRefreshHasOneWinner(t *testing.T) {
-	const rounds, uses = 6, 1000
-	eachProcess(t, func(t *testing.T, db *servicetest.Database, one, two *servicetest.Process) {
-		transport := newTransport(uses)
-		defer transport.CloseIdleConnections()
-		for round := range rounds {
-			alice := signIn(t, transport, one.URL, "alice")
-			var id string
-			db.Read("SELECT id FROM users WHERE username = ?", []any{"alice"}, &id)
-			expired := alice.with("token", alice.expired(id))
-			browsers := make([]*user, uses)
-			responses := make([]response, uses)
-			var all sync.WaitGroup
-			start := make(chan struct{})
-			for i := range uses {
-				b := expired.clone()
-				if i%2 == 1 {
-					b = b.on(two)
-				}
-				path, lost := "/api/auth/refresh", servicetest.InvalidRefresh
-				if i/2%2 == 1 {
-					path, lost = "/api/auth/session", servicetest.SessionInvalidRefresh
-				}
-				browsers[i] = b
-				all.Go(func() {
-					<-start
-					responses[i] = b.Do("GET", path, "")
-					// A slow machine refuses some of so many. They have used nothing, and ask again.
-					for begin := time.Now(); responses[i].Status == 503 && time.Since(begin) < time.Minute; {
-						responses[i] = b.Do("GET", path, "")
-					}
-					if res := responses[i]; res.Status != 200 && (res.Status != 400 || res.Body != lost || res.Header["Set-Cookie"] != nil) {
-						t.Errorf("a loser: %v %v", res, res.Header["Set-Cookie"])
-					}
-				})
-			}
-			close(start)
-			all.Wait()
-			winners := 0
-			for i, res := range responses {
-				if res.Status != 200 {
-					continue
-				}
-				winners++
-				for _, path := range []string{"/api/auth/session", "/api/auth/refresh"} {
-					browsers[i].Do("GET", path, "").Is(t, 200)
-				}
-			}
-			if winners != 1 {
-				t.Fatalf("round %d: %d winners", round, winners)
-			}
-		}
-		t.Logf("%d rounds of %d uses: one winner each", rounds, uses)
-	})
 }
 
 // Joins and leaves of one user, and looks at the list, at once and over two instances: there is an order of them that
@@ -91,10 +34,7 @@ func TestJoinAndLeaveAreLinearizable(t *testing.T) {
 		transport := newTransport(clients)
 		defer transport.CloseIdleConnections()
 		host, alone := signIn(t, transport, one.URL, "host"), &guest{user: signIn(t, transport, one.URL, "guest")}
-		event, res := host.create("w", "x")
-		if event == "" {
-			t.Fatal(res)
-		}
+		event := host.creates(t, "w")
 		for _, step := range []struct {
 			method, path string
 			joined       bool

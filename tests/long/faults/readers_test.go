@@ -4,8 +4,8 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -36,10 +36,13 @@ const (
 // Thousands of clients who ask for much and read nothing take nothing from others: nobody who reads is refused or slow,
 // and memory stays in bounds. It is the same with one account, with many at many addresses, and with none.
 func TestUnreadResponses(t *testing.T) {
-	for _, open := range []func(testing.TB) *servicetest.Database{servicetest.SQLite, servicetest.Postgres} {
+	for _, open := range databases {
 		db := open(t)
 		t.Run(db.Dialect, func(t *testing.T) {
-			addLargeWorlds(db)
+			s := &servicetest.Service{Database: db}
+			servicetest.AddEvents(s, "large", 8001, 1500, 2031, strings.Repeat("x", 5000)) // 7 MB
+			servicetest.AddEvents(s, "medium", 8002, 200, 2031, strings.Repeat("x", 5000)) // just small enough to be kept
+			servicetest.CrowdOf(t, s, "somebody", "crowd", 100_000)
 			for _, test := range []struct {
 				name string
 				// request is what an attacker sends: the i-th, who is one of users.
@@ -70,7 +73,7 @@ func TestUnreadResponses(t *testing.T) {
 					judge := watchHonest(t, p)
 					refused := attack(t, p, manyAddresses, func(i int) string { return test.request(i, users) })
 					judge(t, attackMemory)
-					t.Logf("of the attackers %d could not connect; %s", refused, waitingMetrics(t, p))
+					t.Logf("of the attackers %d could not connect", refused)
 				})
 			}
 		})
@@ -86,47 +89,46 @@ func get(path string, u *user) string {
 	return text + "\r\n"
 }
 
+// smallBuffer is for a dialer: the kernel takes little for a client that does not read.
+func smallBuffer(_, _ string, c syscall.RawConn) error {
+	return c.Control(func(fd uintptr) { syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
+}
+
 // attack has attackers clients send requests and read nothing, and returns how often one could not connect.
-func attack(t *testing.T, p *servicetest.Process, manyAddresses bool, request func(i int) string) (refused int64) {
-	address := strings.TrimPrefix(p.URL, "http://")
-	begin, failed, end := time.Now(), new(atomic.Int64), time.After(attackTime)
-	stop := make(chan struct{})
+func attack(t *testing.T, p *servicetest.Process, manyAddresses bool, request func(i int) string) int64 {
+	ctx, cancel := context.WithTimeout(t.Context(), attackTime)
+	defer cancel()
+	pause := func(d time.Duration) (goesOn bool) {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-time.After(d):
+			return true
+		}
+	}
+	var failed atomic.Int64
 	var all sync.WaitGroup
 	for i := range attackers {
 		all.Go(func() {
-			dialer := net.Dialer{Timeout: 5 * time.Second, Control: func(_, _ string, c syscall.RawConn) error {
-				return c.Control(func(fd uintptr) { syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
-			}}
+			dialer := net.Dialer{Timeout: 5 * time.Second, Control: smallBuffer}
 			if manyAddresses {
 				dialer.LocalAddr = &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(1+i%100))}
 			}
-			wait := time.Duration(i) * attackBegin / attackers
-			for {
-				select {
-				case <-stop:
-					return
-				case <-time.After(wait):
-				}
-				wait = attackerStays
-				conn, err := dialer.Dial("tcp", address)
+			for wait := time.Duration(i) * attackBegin / attackers; pause(wait); wait = rand.N(100 * time.Millisecond) {
+				conn, err := dialer.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
 				if err != nil {
 					failed.Add(1)
+					pause(attackerStays)
 					continue
 				}
 				conn.SetWriteDeadline(time.Now().Add(time.Second))
 				io.WriteString(conn, request(i))
-				select {
-				case <-stop:
-				case <-time.After(wait):
-				}
+				pause(attackerStays)
 				conn.(*net.TCPConn).SetLinger(0)
 				conn.Close()
-				wait = time.Duration(time.Since(begin).Nanoseconds() % int64(100*time.Millisecond))
 			}
 		})
 	}
-	<-end
-	close(stop)
 	all.Wait()
 	return failed.Load()
 }
@@ -165,11 +167,10 @@ func watchHonest(t *testing.T, p *servicetest.Process) (judge func(t *testing.T,
 		}
 		time.Sleep(20 * time.Millisecond)
 	})
-	end := stop
-	t.Cleanup(end)
+	t.Cleanup(stop)
 	return func(t *testing.T, mostMemory int) {
 		t.Helper()
-		end()
+		stop()
 		slices.Sort(took)
 		median := took[len(took)/2]
 		if most := honestTime + honestLate*late(); median > most {
@@ -181,61 +182,4 @@ func watchHonest(t *testing.T, p *servicetest.Process) (judge func(t *testing.T,
 		t.Logf("%d honest requests, %d refused: median %v, 99 %% within %v; memory grew by %d MB from %d MB", len(took), refused,
 			median.Round(10*time.Microsecond), took[len(took)*99/100].Round(10*time.Microsecond), (peak-memory)/1_000_000, memory/1_000_000)
 	}
-}
-
-var waitingLine = regexp.MustCompile(`(?m)^worldevents_(?:list_watches|refused_connections_total) \S+$`)
-
-// waitingMetrics returns what the service says of responses that wait, without their names' common part.
-func waitingMetrics(t *testing.T, p *servicetest.Process) string {
-	_, text := p.AdminBody("/metrics")
-	return strings.Join(waitingLine.FindAllString(text, -1), ", ")
-}
-
-// addLargeWorlds makes a world of 7 MB, one that is just small enough to be held, and one whose event has 100,000 RSVPs.
-func addLargeWorlds(db *servicetest.Database) {
-	id := func(kind int, n string) string {
-		if db.Dialect == "postgres" {
-			return fmt.Sprintf("CAST('00000000-0000-7000-%d-' || lpad(CAST(%s AS text), 12, '0') AS uuid)", kind, n)
-		}
-		return fmt.Sprintf("printf('00000000-0000-7000-%d-%%012d', %s)", kind, n)
-	}
-	for i, world := range []struct {
-		name   string
-		events int
-	}{{"large", 1500}, {"medium", 200}, {"crowd", 1}} {
-		db.Exec(fmt.Sprintf("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) "+numbers+"SELECT %s, '%s', 'n', '%s', %s, %s FROM n",
-			world.events, id(8000+i, "i"), world.name, strings.Repeat("x", 5000), moment, moment))
-	}
-	db.Exec(fmt.Sprintf("INSERT INTO users (id, username, created_at) "+numbers+"SELECT %s, 'somebody ' || i, %s FROM n", 100_000, id(9000, "i"), moment))
-	db.Exec("INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT e.number, u.number, u.username, " + moment + " FROM events e, users u WHERE e.world_id = 'crowd' AND u.username LIKE 'somebody %'")
-}
-
-// Thousands of connections that are open and say nothing refuse nobody.
-func TestIdleConnections(t *testing.T) {
-	p := servicetest.NewProgram(t).ServeReady()
-	judge := watchHonest(t, p)
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	var all sync.WaitGroup
-	for range 10 {
-		all.Go(func() {
-			transport := newTransport(attackers)
-			t.Cleanup(transport.CloseIdleConnections)
-			for range attackers / 10 {
-				conn, err := new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(p.URL, "http://"))
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				t.Cleanup(func() { conn.Close() })
-				io.WriteString(conn, get("/api/auth/session", nil))
-				if _, err := io.ReadFull(conn, make([]byte, 12)); err != nil {
-					t.Error(err)
-				}
-			}
-		})
-	}
-	all.Wait()
-	time.Sleep(2 * time.Second) // a while for honest requests
-	judge(t, attackMemory)
 }

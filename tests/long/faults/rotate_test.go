@@ -3,10 +3,8 @@ package faults
 import (
 	"fmt"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -33,12 +31,17 @@ func newRotation(t *testing.T) *rotation {
 	}
 	server.Exec("CREATE ROLE stranger LOGIN PASSWORD 'hunter2-of-stranger'")
 	server.Exec("ALTER DATABASE worldevents OWNER TO owner")
+	askForPasswords(server)
+	return r
+}
+
+// askForPasswords has the server soon ask everybody for a password but its administrator.
+func askForPasswords(server *servicetest.PostgresServer) {
 	server.Exec(`DO $$ BEGIN
 		EXECUTE format('COPY (SELECT unnest(%L::text[])) TO %L',
 			'{host all postgres 127.0.0.1/32 trust,host all all 127.0.0.1/32 scram-sha-256}', current_setting('hba_file'));
 		PERFORM pg_reload_conf();
 	END $$`)
-	return r
 }
 
 // url is that of a role with its password.
@@ -48,13 +51,19 @@ func (r *rotation) url(role, password string) string {
 	return u.String()
 }
 
-func (r *rotation) write(text string) {
-	r.t.Helper()
-	servicetest.NoError(r.t, os.WriteFile(r.file+".new", []byte(text+"\n"), 0o600))
-	servicetest.NoError(r.t, os.Rename(r.file+".new", r.file))
-}
+func (r *rotation) write(url string) { servicetest.WriteSecret(r.t, r.file, url+"\n") }
 
 func (r *rotation) use(role string) { r.write(r.url(role, "hunter2-of-"+role)) }
+
+// replace has a service use a role in the place of another, until that has no connection.
+func (r *rotation) replace(p *servicetest.Process, old, role string) {
+	r.t.Helper()
+	r.use(role)
+	hangUp(r.t, p, rotated)
+	servicetest.Eventually(r.t, 30*time.Second, old+" has no connection", func() bool { return r.connections(old) == 0 })
+}
+
+const rotated = `SIGHUP: DATABASE_URL_FILE was read again","changed":true`
 
 // connections counts those of a role.
 func (r *rotation) connections(role string) (n int) {
@@ -82,29 +91,23 @@ func TestRotatedRole(t *testing.T) {
 	r.db.AwaitListeners(t, 1)
 
 	machine := newYardstick(t, signIn(t, transport, p.URL, "clock"))
-	var done atomic.Bool
 	var writes atomic.Int64
-	var all sync.WaitGroup
-	for i := range 10 {
-		writer := signIn(t, transport, p.URL, fmt.Sprint("writer", i))
-		all.Go(func() {
-			for !done.Load() {
-				_, res := writer.create("w", "x")
-				if res.Status == 503 && machine.isBusy() { // connections took more than a second
-					continue
-				}
-				if res.Status != 200 {
-					t.Errorf("a write during the rotation: %v", res)
-					return
-				}
-				writes.Add(1)
-			}
-		})
+	writers := make([]*user, 10)
+	for i := range writers {
+		writers[i] = signIn(t, transport, p.URL, fmt.Sprint("writer", i))
 	}
+	stop := working(len(writers), func(i int) {
+		_, res := writers[i].create("w", "x")
+		switch {
+		case res.Status == 200:
+			writes.Add(1)
+		case res.Status == 503 && machine.isBusy(): // connections took more than a second
+		case !t.Failed():
+			t.Errorf("a write during the rotation: %v", res)
+		}
+	})
 	for _, roles := range [][2]string{{"first", "second"}, {"second", "third"}, {"third", "first"}} {
-		r.use(roles[1])
-		hangUp(t, p, `SIGHUP: DATABASE_URL_FILE was read again","changed":true`)
-		servicetest.Eventually(t, 30*time.Second, roles[0]+" has no connection", func() bool { return r.connections(roles[0]) == 0 })
+		r.replace(p, roles[0], roles[1])
 		r.db.AwaitListeners(t, 1)
 		before := writes.Load()
 		servicetest.Eventually(t, 20*time.Second, "writes go on", func() bool { return t.Failed() || writes.Load() > before+10 })
@@ -112,15 +115,11 @@ func TestRotatedRole(t *testing.T) {
 			t.Errorf("%s has no connection", roles[1])
 		}
 	}
-	done.Store(true)
-	all.Wait()
+	stop()
 	machine.stop()
 	r.server.Exec("DROP ROLE second")
-	for _, roles := range [][2]string{{"first", "third"}, {"third", "first"}} { // while nobody writes
-		r.use(roles[1])
-		hangUp(t, p, `SIGHUP: DATABASE_URL_FILE was read again","changed":true`)
-		servicetest.Eventually(t, 30*time.Second, roles[0]+" has no connection", func() bool { return r.connections(roles[0]) == 0 })
-	}
+	r.replace(p, "first", "third") // while nobody writes
+	r.replace(p, "third", "first")
 
 	alice := signIn(t, transport, p.URL, "alice")
 	current := r.url("first", "hunter2-of-first")
@@ -138,17 +137,12 @@ func TestRotatedRole(t *testing.T) {
 	} {
 		r.write(test.text)
 		hangUp(t, p, "SIGHUP: DATABASE_URL_FILE stays as it is")
-		if !strings.Contains(p.Log.String(), test.want) {
-			t.Errorf("%s: the log does not say %q: %s", test.text, test.want, p.Log)
-		}
+		servicetest.Contains(t, p.Log.String(), test.want)
 		r.server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'first'")
-		servicetest.Eventually(t, 20*time.Second, "the old ones serve", func() bool {
-			_, res := alice.create("w", "x")
-			return res.Status == 200
-		})
+		alice.writesAgain(t) // by the old ones
 	}
 	r.write(strings.Replace(current, "first:hunter2-of-first@", "", 1) + "?password=hunter2-of-third&user=third")
-	hangUp(t, p, `SIGHUP: DATABASE_URL_FILE was read again","changed":true`)
+	hangUp(t, p, rotated)
 	servicetest.Lacks(t, p.Log.String(), "hunter2")
 }
 

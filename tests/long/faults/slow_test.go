@@ -65,7 +65,7 @@ func TestSlowClients(t *testing.T) {
 				return open.Load() == 0 && p.Files() <= files+idle
 			})
 			judge(t, 500<<20)
-			alice.creates(t)
+			alice.creates(t, "w")
 			if n := late.Load(); n > 0 {
 				t.Errorf("%d connections were open for a minute", n)
 			}
@@ -81,20 +81,13 @@ func TestSlowClients(t *testing.T) {
 // slow reader no more than small ones.
 func TestSlowReadersOfLargeEvents(t *testing.T) {
 	const readers, events, users, perReader = 40, 127, 256, 4 << 20
-	for _, open := range []func(testing.TB) *servicetest.Database{servicetest.SQLite, servicetest.Postgres} {
+	for _, open := range databases {
 		db := open(t)
 		t.Run(db.Dialect, func(t *testing.T) {
-			id := func(kind int, n string) string {
-				if db.Dialect == "postgres" {
-					return fmt.Sprintf("CAST('00000000-0000-7000-%d-' || lpad(CAST(%s AS text), 12, '0') AS uuid)", kind, n)
-				}
-				return fmt.Sprintf("printf('00000000-0000-7000-%d-%%012d', %s)", kind, n)
-			}
-			db.Exec(fmt.Sprintf("INSERT INTO users (id, username, created_at) "+numbers+"SELECT %s, '%s' || (1000 + i), %s FROM n",
-				users, id(9000, "i"), strings.Repeat("😀", 96), moment))
-			db.Exec(fmt.Sprintf("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) "+numbers+"SELECT %s, 'large', 'n', '%s', %s, %s FROM n",
-				events, id(8000, "i"), strings.Repeat("😀", 5000), moment, moment))
-			db.Exec("INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT e.number, u.number, u.username, " + moment + " FROM events e, users u")
+			s := &servicetest.Service{Database: db}
+			servicetest.CrowdOf(t, s, strings.Repeat("😀", 96), "small", users)
+			servicetest.AddEvents(s, "large", 8001, events, 2031, strings.Repeat("😀", 5000))
+			join(db, "e.world_id = 'large'")
 
 			p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL).ServeReady()
 			alice := signIn(t, plain, p.URL, "alice")

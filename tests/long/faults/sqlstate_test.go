@@ -26,13 +26,10 @@ func TestDatabaseDiskFull(t *testing.T) {
 
 	p := servicetest.NewProgram(t, "DATABASE_URL="+server.URL(), "DB_TIMEOUT=2s").ServeReady()
 	alice := signIn(t, plain, p.URL, "alice")
-	create := func() response {
-		return alice.Do("POST", "/api/event/w", fmt.Sprintf(`{"name":"n","description":"%s","scheduledAt":"2030-01-02T03:04:05Z"}`, strings.Repeat("\U0001f600", 5000)))
-	}
-	create().Is(t, 200)
+	alice.createLarge("w").Is(t, 200)
 	free := fill(t, dir)
 	servicetest.Eventually(t, 20*time.Second, "a write fails", func() bool {
-		res := create()
+		res := alice.createLarge("w")
 		if res.Status != 200 && (res.Status != 503 || !strings.Contains(res.Body, `"overloaded"`) || res.Header.Get("Retry-After") == "") {
 			t.Error(res)
 		}
@@ -46,7 +43,7 @@ func TestDatabaseDiskFull(t *testing.T) {
 	alice.Do("GET", "/api/event/w?limit=1", "").Is(t, 200)
 	free()
 	p.Readiness(200, 20*time.Second)
-	create().Is(t, 200)
+	alice.createLarge("w").Is(t, 200)
 }
 
 // The password of the role changes, and the file that PGPASSFILE names with it: the service goes on.
@@ -55,11 +52,7 @@ func TestRotatedPassword(t *testing.T) {
 	server := servicetest.NewPostgresServer(t)
 	server.Exec("CREATE ROLE service LOGIN PASSWORD 'first'")
 	server.Exec("ALTER DATABASE worldevents OWNER TO service")
-	server.Exec(`DO $$ BEGIN
-		EXECUTE format('COPY (SELECT unnest(%L::text[])) TO %L',
-			'{host all service 127.0.0.1/32 scram-sha-256,host all postgres 127.0.0.1/32 trust}', current_setting('hba_file'));
-		PERFORM pg_reload_conf();
-	END $$`)
+	askForPasswords(server)
 	file := filepath.Join(t.TempDir(), "pgpass")
 	write := func(password string) {
 		servicetest.NoError(t, os.WriteFile(file, []byte("*:*:*:service:"+password+"\n"), 0o600))
@@ -86,7 +79,7 @@ func TestRotatedPassword(t *testing.T) {
 	}
 	write("second")
 	p.Readiness(200, 20*time.Second)
-	alice.creates(t)
+	alice.creates(t, "w")
 }
 
 // Two instances want more connections than the server has. Requests wait for those that there are, or are refused with

@@ -7,21 +7,38 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-// Two hosts in the URL, the second a synchronous standby. The first dies under load and the standby is promoted: the
-// first write succeeds within five seconds, and nothing that was acknowledged is lost.
+// Three hosts are in the URL, the last a synchronous standby. The first dies under load, or is silent without closing anything, which must be
+// noticed first, and the last is promoted: the first write succeeds within five seconds of that, however long the first stays silent, and
+// nothing that was acknowledged is lost.
 func TestPromotedStandby(t *testing.T) {
 	t.Parallel()
-	primary := servicetest.NewPostgresServer(t)
-	standby := primary.Standby("standby")
-	makeSynchronous(t, primary)
-	p := servicetest.NewProgram(t, "DATABASE_URL="+servicetest.PostgresURL(primary, standby), "DB_TIMEOUT=2s").ServeReady()
-	load := newCreators(t, p, 10)
-	primary.Kill()
-	standby.Promote()
-	first := load.firstWrite(5 * time.Second)
-	p.Readiness(200, 20*time.Second)
-	load.finish()
-	t.Logf("first write %v after the promotion, %d acknowledged events are all there", first.Round(time.Millisecond), len(load.acknowledged))
+	for _, test := range []struct {
+		name  string
+		fault func(*servicetest.PostgresServer)
+		lasts time.Duration // before the promotion
+	}{
+		{"killed", (*servicetest.PostgresServer).Kill, 0},
+		{"silent", (*servicetest.PostgresServer).Pause, 0},
+		{"silent for long", (*servicetest.PostgresServer).Pause, 5 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			primary := servicetest.NewPostgresServer(t)
+			other, standby := primary.Standby("other"), primary.Standby("standby")
+			makeSynchronous(t, primary)
+			p := servicetest.NewProgram(t, "DATABASE_URL="+servicetest.PostgresURL(primary, other, standby), "DB_TIMEOUT=2s").ServeReady()
+			load := newCreators(t, p, 30)
+			test.fault(primary)
+			time.Sleep(test.lasts) // the outage, not for anything to happen
+			standby.Promote()
+			promoted := time.Now()
+			first := load.firstWrite(5 * time.Second)
+			p.Readiness(200, 20*time.Second)
+			ready := time.Since(promoted)
+			load.finish()
+			t.Logf("first write %v and ready %v after the promotion, %d acknowledged events are all there, the slowest response took %v",
+				first.Round(time.Millisecond), ready.Round(time.Millisecond), len(load.acknowledged), load.slowest.Took.Round(time.Millisecond))
+		})
+	}
 }
 
 // makeSynchronous has commits wait for the standby of that name, once it is there.

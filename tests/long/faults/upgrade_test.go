@@ -54,7 +54,7 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	tx := servicetest.Must(db.DB.BeginTx(context.Background(), nil))(t)
 	defer tx.Rollback()
 	servicetest.Must(tx.Exec("SELECT count(*) FROM events"))(t)
-	f.stop(0)
+	f.processes[0].Stop()
 	f.programs[0] = f.programs[0].At(next)
 	f.processes[0] = f.programs[0].Serve()
 	for begin := time.Now(); time.Since(begin) < 6*time.Second; time.Sleep(100 * time.Millisecond) {
@@ -69,12 +69,6 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	load.goOn(200)
 	f.replace(0, servicetest.NewProgram(t, f.programs[0].Env...)) // back to the version before
 	load.goOn(200)
-	load.finish()
-	for _, res := range load.failed {
-		t.Errorf("failed: %v", res)
-	}
-	if n := db.Count("information_schema.columns WHERE column_name = 'example'"); n != 1 {
-		t.Error("the example was not migrated")
-	}
-	t.Logf("%d requests during an upgrade and a way back, %d failed", load.sent.Load(), len(load.failed))
+	load.losesNothing()
+	servicetest.Is(t, db.Count("information_schema.columns WHERE column_name = 'example'"), 1, "columns of the migration")
 }

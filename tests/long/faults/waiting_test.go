@@ -9,7 +9,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,30 +27,20 @@ type follower struct {
 func (f *follower) send(t *testing.T) {
 	t.Helper()
 	if f.conn == nil {
-		dialer := net.Dialer{Control: func(_, _ string, c syscall.RawConn) error {
-			return c.Control(func(fd uintptr) { syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
-		}}
-		conn, err := dialer.Dial("tcp", strings.TrimPrefix(f.user.URL, "http://"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { conn.Close() })
-		f.conn, f.r = conn, bufio.NewReaderSize(conn, 1024)
+		dialer := net.Dialer{Control: smallBuffer}
+		f.conn = servicetest.Must(dialer.Dial("tcp", strings.TrimPrefix(f.user.URL, "http://")))(t)
+		t.Cleanup(func() { f.conn.Close() })
+		f.r = bufio.NewReaderSize(f.conn, 1024)
 	}
-	if _, err := fmt.Fprintf(f.conn, "GET %s?wait=50 HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: %s\r\nCookie: token=%s\r\n\r\n",
-		plaza, f.etag, f.user.Cookies["token"]); err != nil {
-		t.Fatal(err)
-	}
+	const request = "GET %s?wait=50 HTTP/1.1\r\nHost: localhost\r\nIf-None-Match: %s\r\nCookie: token=%s\r\n\r\n"
+	servicetest.Must(fmt.Fprintf(f.conn, request, plaza, f.etag, f.user.Cookies["token"]))(t)
 }
 
 // read reads the news.
 func (f *follower) read(t *testing.T) {
 	t.Helper()
-	res, err := http.ReadResponse(f.r, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != 200 {
+	res := servicetest.Must(http.ReadResponse(f.r, nil))(t)
+	if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != 200 {
 		t.Fatalf("%d %v", res.StatusCode, err)
 	}
 	f.etag = res.Header.Get("ETag")
@@ -93,9 +82,7 @@ func TestManyWait(t *testing.T) {
 	var all []*follower
 	for len(all) < waiters {
 		u := users[len(all)%20]
-		if res := u.Do("GET", servicetest.RefreshPath, ""); res.Status != 200 {
-			t.Fatal(res)
-		}
+		u.Do("GET", servicetest.RefreshPath, "").Is(t, 200)
 		all = append(all, &follower{user: u.clone(), etag: etag}) // with a JWT of its own
 	}
 	const stacks, goroutines = "go_memstats_stack_inuse_bytes", "go_goroutines"
@@ -137,9 +124,7 @@ func TestWaitPastDeadlines(t *testing.T) {
 	f := &follower{user: alice, etag: alice.Do("GET", plaza, "").Header.Get("ETag")}
 	f.send(t)
 	time.Sleep(31 * time.Second) // longer than the deadlines for reading the request and writing the response
-	if n := gauge(t, p, waiting); n != 1 {
-		t.Fatalf("%.0f wait", n)
-	}
+	servicetest.Is(t, gauge(t, p, waiting), 1, "who wait")
 	alice.create("plaza", "n")
 	time.Sleep(500 * time.Millisecond) // the kernel does not take all of it at once
 	f.conn.(*net.TCPConn).SetReadBuffer(4 << 20)

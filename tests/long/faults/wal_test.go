@@ -31,7 +31,10 @@ func TestWALIsBounded(t *testing.T) {
 	p, db := largeWorldsOnSQLite(t)
 	load := startReadersAndWriters(t, p)
 	largest := int64(0)
-	load.until(t, walWrites, func() { largest = max(largest, walSize(t, db)) })
+	servicetest.Eventually(t, 3*time.Minute, "much is written", func() bool {
+		largest = max(largest, walSize(t, db))
+		return load.writes.Load() >= walWrites
+	})
 	load.stop()
 	if largest > maxWAL {
 		t.Errorf("the log came to %d MB", largest>>20)
@@ -50,8 +53,7 @@ func TestWALBehindSnapshot(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p, db := largeWorldsOnSQLite(t)
 			end := snapshot(t, db)
-			db.Exec(fmt.Sprintf("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) "+numbers+ // 80 MB
-				"SELECT printf('00000000-0000-7000-7000-%%012d', i), 'unread', 'n', ?, %s, %s FROM n", 1600, moment, moment), strings.Repeat("x", 50<<10))
+			servicetest.AddEvents(&servicetest.Service{Database: db}, "unread", 7000, 1600, 2031, strings.Repeat("x", 50<<10)) // 80 MB
 			load := startReadersAndWriters(t, p)
 			var size, blocked float64
 			servicetest.Eventually(t, time.Minute, "the metrics say that the snapshot holds back the log", func() bool {
@@ -82,11 +84,12 @@ func TestWALBehindSnapshot(t *testing.T) {
 func largeWorldsOnSQLite(t *testing.T) (*servicetest.Process, *servicetest.Database) {
 	t.Helper()
 	db := servicetest.SQLite(t)
-	id := func(kind int) string { return fmt.Sprintf("printf('00000000-0000-7000-%d-%%012d', i)", kind) }
-	db.Exec(fmt.Sprintf("INSERT INTO users (id, username, created_at) "+numbers+"SELECT %s, 'u' || (1000 + i), %s FROM n", rsvpsOfLargeEvent, id(9000), moment))
-	db.Exec(fmt.Sprintf("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) "+numbers+
-		"SELECT %s, 'large' || (i %% %d), 'n', '', %s, %s FROM n", largeWorlds*eventsOfLargeWorld, id(8000), largeWorlds, moment, moment))
-	db.Exec("INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT e.number, u.number, u.username, " + moment + " FROM events e, users u")
+	s := &servicetest.Service{Database: db}
+	servicetest.CrowdOf(t, s, "u", "users", rsvpsOfLargeEvent)
+	for i := range largeWorlds {
+		servicetest.AddEvents(s, fmt.Sprint("large", i), 7000+i, eventsOfLargeWorld, 2031, "")
+	}
+	join(db, "e.world_id LIKE 'large%'")
 	db.Exec("PRAGMA wal_checkpoint(TRUNCATE)")
 	// A call waits for a connection as long as with the default, a second at most: nobody may be held back for longer. To read a
 	// large world may take longer than the default on a machine that others use, too.
@@ -101,7 +104,7 @@ func (u *user) createLarge(world string) response {
 // walLoad is readers of large worlds and writers at work.
 type walLoad struct {
 	reads, writes atomic.Int64
-	slowest       atomic.Int64 // of the writes, in nanoseconds
+	slowest       slowest // of the writes
 	machine       *yardstick
 	stop          func()
 }
@@ -125,8 +128,7 @@ func startReadersAndWriters(t *testing.T, p *servicetest.Process) *walLoad {
 		} else {
 			res = u.createLarge(fmt.Sprintf("other%d", i))
 			load.writes.Add(1)
-			for slowest := load.slowest.Load(); int64(res.Took) > slowest && !load.slowest.CompareAndSwap(slowest, int64(res.Took)); slowest = load.slowest.Load() {
-			}
+			load.slowest.record(res.Took)
 		}
 		switch {
 		case res.Status == 503:
@@ -144,15 +146,6 @@ func startReadersAndWriters(t *testing.T, p *servicetest.Process) *walLoad {
 	return load
 }
 
-// until waits until there have been so many writes, and calls each again and again meanwhile.
-func (l *walLoad) until(t *testing.T, writes int64, each func()) {
-	t.Helper()
-	servicetest.Eventually(t, 3*time.Minute, fmt.Sprintf("%d writes", writes), func() bool {
-		each()
-		return l.writes.Load() >= writes
-	})
-}
-
 // writesToDisk returns what a commit does at least.
 func writesToDisk(t *testing.T) func() {
 	t.Helper()
@@ -166,7 +159,7 @@ func writesToDisk(t *testing.T) func() {
 }
 
 func (l *walLoad) String() string {
-	return fmt.Sprintf("%d reads, %d writes, the slowest took %v", l.reads.Load(), l.writes.Load(), time.Duration(l.slowest.Load()).Round(time.Millisecond))
+	return fmt.Sprintf("%d reads, %d writes, the slowest took %v", l.reads.Load(), l.writes.Load(), l.slowest.time().Round(time.Millisecond))
 }
 
 // snapshot begins to read as another process does, and returns a function that ends it.
@@ -180,8 +173,7 @@ func snapshot(t *testing.T, db *servicetest.Database) (end func()) {
 
 func walSize(t *testing.T, db *servicetest.Database) int64 {
 	t.Helper()
-	info := servicetest.Must(os.Stat(strings.TrimPrefix(db.URL, "sqlite:") + "-wal"))(t)
-	return info.Size()
+	return servicetest.Must(os.Stat(db.File() + "-wal"))(t).Size()
 }
 
 // walMetrics are the size of the log in bytes, and for how many seconds checkpoints have been blocked.

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -34,23 +33,20 @@ func (w *watcher) watch(ctx context.Context) {
 	etag := w.etag
 	w.mu.Unlock()
 	res := w.Do("GET", w.path+"?wait=50", "", servicetest.IfNoneMatch(etag), func(r *http.Request) { *r = *r.WithContext(ctx) })
+	if res.Err != nil || res.Status == 500 || res.Status == 503 || res.Status == 304 && res.Header.Get("Retry-After") != "" {
+		time.Sleep(50 * time.Millisecond) // the instance is away, stops or has no room
+		return
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	switch {
-	case res.Status == 200 && res.Err == nil:
-		if res.Header.Get("ETag") == etag {
-			w.bad = "the list that the client has"
-		}
+	case res.Status == 200 && res.Header.Get("ETag") == etag:
+		w.bad = "the list that the client has"
+	case res.Status == 200:
 		w.etag, w.body = res.Header.Get("ETag"), res.Body
-		return
-	case res.Status == 304 && res.Header.Get("Retry-After") == "":
-		return
-	case res.Status != 0 && res.Status != 200 && res.Status != 304 && res.Status != 500 && res.Status != 503:
+	case res.Status != 304:
 		w.bad = res.String()
 	}
-	w.mu.Unlock()
-	time.Sleep(50 * time.Millisecond) // the instance is away, stops or has no room
-	w.mu.Lock()
 }
 
 func (w *watcher) has(body string) bool {
@@ -77,30 +73,18 @@ type audience struct {
 
 func world(n int) string { return fmt.Sprintf("world %d", n) }
 
-func newAudience(t *testing.T, programs ...*servicetest.Program) *audience {
+func newAudience(t *testing.T, one, two *servicetest.Program) *audience {
 	t.Helper()
-	a := &audience{t: t, programs: programs, transport: newTransport(watchers)}
+	a := &audience{t: t, programs: []*servicetest.Program{one, two}, transport: newTransport(watchers)}
 	t.Cleanup(a.transport.CloseIdleConnections)
-	for _, p := range programs {
-		a.processes = append(a.processes, p.ServeReady())
-	}
+	a.processes = []*servicetest.Process{one.ServeReady(), two.ServeReady()}
 	for i := range 10 {
 		u := signIn(t, a.transport, a.processes[0].URL, fmt.Sprintf("writer %d", i))
-		both := []*user{u}
-		for _, p := range a.processes[1:] {
-			other := u.clone()
-			other.URL = p.URL
-			both = append(both, other)
-		}
-		a.writers = append(a.writers, both)
+		a.writers = append(a.writers, []*user{u, u.on(a.processes[1])})
 	}
 	for i := range worlds {
 		for range 3 {
-			id, res := a.writers[0][0].create(world(i), "x")
-			if id == "" {
-				t.Fatal(res)
-			}
-			a.events = append(a.events, id)
+			a.events = append(a.events, a.writers[0][0].creates(t, world(i)))
 		}
 	}
 	for i := range 20 { // of one user at most an eighth of MAX_WAITING wait
@@ -162,42 +146,24 @@ func (a *audience) write(instance int) bool {
 // writeAll writes on all instances at once, until enough is acknowledged, and calls each with the number of those so far.
 func (a *audience) writeAll(each func(n int)) {
 	var done atomic.Int64
-	var all sync.WaitGroup
-	for i := range 4 {
-		all.Go(func() {
-			for done.Load() < writes {
-				if a.write(i % len(a.processes)) {
-					done.Add(1)
-				} else {
-					time.Sleep(20 * time.Millisecond)
-				}
-				time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
-			}
-		})
-	}
-	ended := make(chan struct{})
-	go func() { all.Wait(); close(ended) }()
-	tick := time.NewTicker(5 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ended:
-			return
-		case <-tick.C:
-			each(int(done.Load()))
+	stop := working(4, func(i int) {
+		if a.write(i % len(a.processes)) {
+			done.Add(1)
 		}
-	}
+		time.Sleep(rand.N(20 * time.Millisecond))
+	})
+	a.t.Cleanup(stop)
+	servicetest.Eventually(a.t, 5*time.Minute, "enough is written", func() bool {
+		each(int(done.Load()))
+		return done.Load() >= writes
+	})
+	stop()
 }
 
-// kill ends an instance as a loss of power would.
-func (a *audience) kill(i int) {
-	a.processes[i].Signal(syscall.SIGKILL)
-	a.processes[i].Wait(10 * time.Second)
-}
+// kill ends an instance as a loss of power would, and restart starts it again.
+func (a *audience) kill(i int) { a.processes[i].Kill() }
 
-func (a *audience) restart(i int) {
-	a.processes[i] = a.programs[i].ServeReady()
-}
+func (a *audience) restart(i int) { a.processes[i] = a.programs[i].ServeReady() }
 
 // settle waits until each of the watchers has what a plain GET says.
 func (a *audience) settle(when string, all []*watcher) {
@@ -236,21 +202,14 @@ func TestWatchers(t *testing.T) {
 // listen for.
 func nobodyListens(t *testing.T, pooled string) {
 	t.Helper()
-	db, err := sql.Open("pgx", "postgres://postgres@"+pooled+"/worldevents?default_query_exec_mode=exec")
-	if err != nil {
-		t.Fatal(err)
-	}
+	db := servicetest.Must(sql.Open("pgx", "postgres://postgres@"+pooled+"/worldevents?default_query_exec_mode=exec"))(t)
 	defer db.Close()
 	for range 8 {
-		tx, err := db.Begin() // each keeps a server connection
-		if err != nil {
-			t.Fatal(err)
-		}
+		tx := servicetest.Must(db.Begin())(t) // each keeps a server connection
 		defer tx.Rollback()
 		var channels int
-		if err := tx.QueryRow("SELECT count(*) FROM pg_listening_channels()").Scan(&channels); err != nil || channels > 0 {
-			t.Errorf("a shared connection listens to %d channels, %v", channels, err)
-		}
+		servicetest.NoError(t, tx.QueryRow("SELECT count(*) FROM pg_listening_channels()").Scan(&channels))
+		servicetest.Is(t, channels, 0, "channels of a shared connection")
 	}
 }
 
@@ -275,9 +234,7 @@ func watchHistory(t *testing.T, server *servicetest.PostgresServer, program *ser
 	// A write whose instance dies as it is acknowledged, and of which nobody is told.
 	for i := range 2 {
 		for n := range worlds {
-			if id, res := a.writers[0][i].create(world(n), "the last"); id == "" {
-				t.Fatal(res)
-			}
+			a.writers[0][i].creates(t, world(n))
 		}
 		a.kill(i)
 		a.settle("after a write and the end of its instance", a.of(1-i))
