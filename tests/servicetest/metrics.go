@@ -49,3 +49,18 @@ func Metric(t *testing.T, s *Service, name string) float64 {
 	value, _ := strconv.ParseFloat(match[1], 64)
 	return value
 }
+
+// Metric is the value of a metric, or the sum of all with the name if it has labels.
+func (s *Process) Metric(name string) (sum float64) {
+	s.tb.Helper()
+	status, text := s.AdminBody("/metrics")
+	matches := regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(name)+`(?:\{[^}]*\})? (\S+)$`).FindAllStringSubmatch(text, -1)
+	if len(matches) == 0 {
+		s.tb.Errorf("no metric %s: %d %.300s", name, status, text)
+	}
+	for _, match := range matches {
+		value, _ := strconv.ParseFloat(match[1], 64)
+		sum += value
+	}
+	return sum
+}

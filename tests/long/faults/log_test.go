@@ -34,7 +34,7 @@ func TestLogOnFullDisk(t *testing.T) {
 		for range 50 {
 			request()
 		}
-		return gauge(t, p, "worldevents_log_lines_dropped_total") > 0
+		return p.Metric("worldevents_log_lines_dropped_total") > 0
 	})
 	servicetest.Is(t, p.Admin("/readyz"), 200, "/readyz")
 	free()

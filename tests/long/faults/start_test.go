@@ -16,7 +16,7 @@ func TestBallastTakesNoMemory(t *testing.T) {
 		if memory := p.Memory("RssAnon"); memory > 25<<20 {
 			t.Errorf("%d MB", memory>>20)
 		}
-		if next := gauge(t, p, "go_memstats_next_gc_bytes"); next < 32<<20 {
+		if next := p.Metric("go_memstats_next_gc_bytes"); next < 32<<20 {
 			t.Errorf("a heap of %.0f bytes is collected: it has no ballast", next)
 		}
 		p.Stop()

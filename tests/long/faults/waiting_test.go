@@ -6,8 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -48,21 +46,6 @@ func (f *follower) read(t *testing.T) {
 
 const plaza, waiting = "/api/event/plaza", "worldevents_list_watches"
 
-// gauge is the value of a metric, or the sum of all with the name if it has labels.
-func gauge(t *testing.T, p *servicetest.Process, name string) (sum float64) {
-	t.Helper()
-	status, text := p.AdminBody("/metrics")
-	matches := regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(name)+`(?:\{[^}]*\})? (\S+)$`).FindAllStringSubmatch(text, -1)
-	if len(matches) == 0 {
-		t.Errorf("no metric %s: %d %.300s", name, status, text)
-	}
-	for _, match := range matches {
-		value, _ := strconv.ParseFloat(match[1], 64)
-		sum += value
-	}
-	return sum
-}
-
 // A thousand waiting clients take little and give all of it back: each has 8 KB of stack and 2 KB for its reader, whatever it took to
 // verify a new JWT or to write the news.
 func TestManyWait(t *testing.T) {
@@ -86,14 +69,14 @@ func TestManyWait(t *testing.T) {
 		all = append(all, &follower{user: u.clone(), etag: etag}) // with a JWT of its own
 	}
 	const stacks, goroutines = "go_memstats_stack_inuse_bytes", "go_goroutines"
-	memory, before, routines := p.Memory("VmRSS"), gauge(t, p, stacks), gauge(t, p, goroutines)
+	memory, before, routines := p.Memory("VmRSS"), p.Metric(stacks), p.Metric(goroutines)
 	await := func() {
 		t.Helper()
 		for _, f := range all {
 			f.send(t)
 		}
-		servicetest.Eventually(t, time.Minute, "all wait", func() bool { return gauge(t, p, waiting) == waiters })
-		if each := (gauge(t, p, stacks) - before) / waiters; each > 13_000 {
+		servicetest.Eventually(t, time.Minute, "all wait", func() bool { return p.Metric(waiting) == waiters })
+		if each := (p.Metric(stacks) - before) / waiters; each > 13_000 {
 			t.Errorf("stacks of %.0f bytes for each", each)
 		}
 		if each := float64(p.Memory("VmRSS")-memory) / waiters / 1000; each > 80 {
@@ -110,7 +93,7 @@ func TestManyWait(t *testing.T) {
 		f.conn.Close()
 	}
 	servicetest.Eventually(t, 40*time.Second, "all is given back", func() bool {
-		return gauge(t, p, waiting) == 0 && gauge(t, p, goroutines) < routines+50
+		return p.Metric(waiting) == 0 && p.Metric(goroutines) < routines+50
 	})
 }
 
@@ -124,7 +107,7 @@ func TestWaitPastDeadlines(t *testing.T) {
 	f := &follower{user: alice, etag: alice.Do("GET", plaza, "").Header.Get("ETag")}
 	f.send(t)
 	time.Sleep(31 * time.Second) // longer than the deadlines for reading the request and writing the response
-	servicetest.Is(t, gauge(t, p, waiting), 1, "who wait")
+	servicetest.Is(t, p.Metric(waiting), 1, "who wait")
 	alice.create("plaza", "n")
 	time.Sleep(500 * time.Millisecond) // the kernel does not take all of it at once
 	f.conn.(*net.TCPConn).SetReadBuffer(4 << 20)

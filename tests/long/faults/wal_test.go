@@ -179,5 +179,5 @@ func walSize(t *testing.T, db *servicetest.Database) int64 {
 // walMetrics are the size of the log in bytes, and for how many seconds checkpoints have been blocked.
 func walMetrics(t *testing.T, p *servicetest.Process) (size, blocked float64) {
 	t.Helper()
-	return gauge(t, p, "worldevents_sqlite_wal_bytes"), gauge(t, p, "worldevents_sqlite_checkpoint_blocked_seconds")
+	return p.Metric("worldevents_sqlite_wal_bytes"), p.Metric("worldevents_sqlite_checkpoint_blocked_seconds")
 }
