@@ -44,9 +44,7 @@ func TestAsynchronousStandbys(t *testing.T) {
 	old.start(t)
 	c.waitHealthy(t)
 	l.check("with the old leader as a standby", "", untilMarks, untilWrites, untilNumbers)
-	if err := l.leader.switchover(old.name); err != nil {
-		t.Fatal(err)
-	}
+	l.leader.switchover(t, old.name)
 	if l.leader = c.leader(t); l.leader != old {
 		t.Fatalf("%s leads, not %s", l.leader.name, old.name)
 	}
@@ -183,7 +181,7 @@ func (d *asyncDrill) keep(queries ...string) {
 	d.check("in other spellings", queries...)
 	const readings = "worldevents_list_readings_total"
 	for _, i := range d.instances {
-		before := i.metric(d.t, readings)
+		before := i.process.Metric(readings)
 		for _, query := range queries {
 			for _, world := range d.worlds {
 				if a := d.ask(i, world, query, "identity"); a.Status != 200 {
@@ -191,7 +189,7 @@ func (d *asyncDrill) keep(queries ...string) {
 				}
 			}
 		}
-		if read := i.metric(d.t, readings) - before; read > 0 {
+		if read := i.process.Metric(readings) - before; read > 0 {
 			d.t.Fatalf("%s has read %v lists again and not kept them: this proves nothing", i.name, read)
 		}
 	}

@@ -1,10 +1,8 @@
 package cluster
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"os"
@@ -48,16 +46,12 @@ func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{t: t, acknowledged: make(map[string]bool), tools: tools{etcd: servicetest.Tool(t, "etcd"), patroni: servicetest.Tool(t, "patroni"), haproxy: servicetest.Tool(t, "haproxy"), postgres: postgresBinaries(t)}}
 	c.network = fmt.Sprintf("127.%d.%d.", 1+rand.IntN(254), rand.IntN(256))
-	dir, err := os.MkdirTemp("/tmp", "we") // short: the path of a socket has at most 107 bytes
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.dir = dir
+	c.dir = servicetest.Must(os.MkdirTemp("/tmp", "we"))(t) // short: the path of a socket has at most 107 bytes
 	c.startJanitor()
-	servicetest.Unprivileged(t, dir)
+	servicetest.Unprivileged(t, c.dir)
 	for i := range 3 {
 		name := fmt.Sprintf("n%d", i+1)
-		c.nodes = append(c.nodes, &node{name: name, host: c.network + fmt.Sprint(i+1), dir: filepath.Join(dir, name)})
+		c.nodes = append(c.nodes, &node{name: name, host: c.network + fmt.Sprint(i+1), dir: filepath.Join(c.dir, name)})
 	}
 	for _, n := range c.nodes {
 		n.prepare(t, c.tools, c.nodes)
@@ -73,11 +67,7 @@ func newCluster(t *testing.T) *cluster {
 		}
 	})
 	c.waitHealthy(t)
-	db := c.leader(t).open(t, "postgres")
-	defer db.Close()
-	if _, err := db.Exec("CREATE DATABASE worldevents"); err != nil {
-		t.Fatal(err)
-	}
+	c.leader(t).exec(t, "CREATE DATABASE worldevents")
 	c.startHAProxy()
 	return c
 }
@@ -119,18 +109,11 @@ func (c *cluster) startJanitor() {
 	c.t.Helper()
 	command := exec.Command("/bin/sh", "-c", janitor, c.dir)
 	command.Dir, command.SysProcAttr = "/", &syscall.SysProcAttr{Setsid: true} // Ctrl-C does not reach it
-	stdin, err := command.StdinPipe()
-	if err == nil {
-		err = command.Start()
-	}
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	stdin := servicetest.Must(command.StdinPipe())(c.t)
+	servicetest.NoError(c.t, command.Start())
 	c.t.Cleanup(func() {
 		stdin.Close()
-		if err := command.Wait(); err != nil {
-			c.t.Errorf("the janitor: %v", err)
-		}
+		servicetest.Is(c.t, command.Wait(), nil, "the janitor")
 	})
 }
 
@@ -179,23 +162,9 @@ listen status
 
 func (c *cluster) startHAProxy() {
 	c.t.Helper()
-	dir := filepath.Join(c.dir, "haproxy")
-	os.Mkdir(dir, 0o755)
-	config := filepath.Join(dir, "haproxy.cfg")
+	config := filepath.Join(c.dir, "haproxy.cfg")
 	os.WriteFile(config, []byte(strings.ReplaceAll(haproxyConfig, "NETWORK", c.network)), 0o644)
-	log := new(servicetest.Log)
-	command := exec.Command(c.tools.haproxy, "-db", "-f", config)
-	command.Dir, command.Stdout, command.Stderr = dir, log, log
-	if err := command.Start(); err != nil {
-		c.t.Fatal(err)
-	}
-	c.t.Cleanup(func() {
-		command.Process.Kill()
-		command.Wait()
-		if c.t.Failed() {
-			c.t.Logf("HAProxy:\n%s", log)
-		}
-	})
+	servicetest.Background(c.t, exec.Command(c.tools.haproxy, "-db", "-f", config))
 }
 
 // startInstances starts two instances at the addresses address and address+1, with first as the first host of their URL. HAProxy leads
@@ -226,8 +195,7 @@ func (c *cluster) publicURL() string { return "http://" + c.network + "10:8080" 
 
 // instancesUp is how many instances HAProxy takes for ready.
 func (c *cluster) instancesUp() (up int) {
-	text, _ := get("http://" + c.network + "10:7000/;csv")
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(get("http://" + c.network + "10:7000/;csv")) {
 		if strings.HasPrefix(line, "ready,i") && strings.Contains(line, ",UP,") {
 			up++
 		}
@@ -242,7 +210,7 @@ type member struct{ Name, Role, State string }
 func (c *cluster) members() []member {
 	for _, n := range c.nodes {
 		var cluster struct{ Members []member }
-		if text, err := get("http://" + n.host + ":8008/cluster"); err == nil && json.Unmarshal([]byte(text), &cluster) == nil {
+		if json.Unmarshal([]byte(get("http://"+n.host+":8008/cluster")), &cluster) == nil {
 			return cluster.Members
 		}
 	}
@@ -296,40 +264,32 @@ func (c *cluster) waitHealthy(t *testing.T) {
 
 // leadsTwo reports whether two standbys stream from the node, so many of them synchronously.
 func (n *node) leadsTwo(t *testing.T, synchronous int) bool {
-	db := n.open(t, "postgres")
-	defer db.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
 	var streaming, sync int
-	err := db.QueryRowContext(ctx, `SELECT count(*), count(*) FILTER (WHERE sync_state = 'sync') FROM pg_stat_replication
-		WHERE state = 'streaming' AND application_name ~ '^n[123]$'`).Scan(&streaming, &sync)
+	err := n.read(t, "postgres", `SELECT count(*), count(*) FILTER (WHERE sync_state = 'sync') FROM pg_stat_replication
+		WHERE state = 'streaming' AND application_name ~ '^n[123]$'`, &streaming, &sync)
 	return err == nil && streaming == 2 && sync == synchronous
 }
 
+// patroniDoes sends a request to the Patroni of the node, which must succeed.
+func (n *node) patroniDoes(t *testing.T, method, path, body string) {
+	t.Helper()
+	b := servicetest.NewBrowser("http://"+n.host+":8008", plain)
+	b.Timeout = time.Minute
+	b.Do(method, path, body).Is(t, 200)
+}
+
 // switchover has Patroni give the leader's role to another node, to any where none is named.
-func (n *node) switchover(to string) error {
-	body := strings.NewReader(fmt.Sprintf(`{"leader":%q,"candidate":%q}`, n.name, to))
-	res, err := (&http.Client{Transport: plain, Timeout: time.Minute}).Post("http://"+n.host+":8008/switchover", "application/json", body)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close()
-	if text, _ := io.ReadAll(res.Body); res.StatusCode != 200 {
-		return fmt.Errorf("switchover: %d %s", res.StatusCode, text)
-	}
-	return nil
+func (n *node) switchover(t *testing.T, to string) {
+	t.Helper()
+	n.patroniDoes(t, "POST", "/switchover", fmt.Sprintf(`{"leader":%q,"candidate":%q}`, n.name, to))
 }
 
 // plain opens a connection for each request.
 var plain = &http.Transport{DisableKeepAlives: true}
 
-// get returns a document.
-func get(url string) (string, error) {
-	res, err := (&http.Client{Transport: plain, Timeout: 2 * time.Second}).Get(url)
-	if err != nil {
-		return "", err
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	return string(text), err
+// get returns a document, "" for none.
+func get(url string) string {
+	b := servicetest.NewBrowser(url, plain)
+	b.Timeout = 2 * time.Second
+	return b.Do("GET", "", "").Body
 }

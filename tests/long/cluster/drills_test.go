@@ -5,7 +5,6 @@ import (
 	"os/exec"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -17,12 +16,12 @@ import (
 func TestCluster(t *testing.T) {
 	c := newCluster(t)
 	for _, d := range []drill{
-		{"switchover", []int{many}, switchover, nothing},
-		{"silent for a while", []int{many}, c.pauseForAWhile, resume},
-		{"PostgreSQL killed", []int{many}, killPostgres, nothing},
-		{"node killed", []int{many}, kill, start},
+		{"switchover", []int{many}, func(n *node, t *testing.T) { n.switchover(t, "") }, nothing},
+		{"silent for a while", []int{many}, c.pauseForAWhile, (*node).resume},
+		{"PostgreSQL killed", []int{many}, (*node).killPostgres, nothing},
+		{"node killed", []int{many}, (*node).kill, (*node).start},
 		// Without load nobody waits for a connection, and each attempt to connect ends with the request that makes it.
-		{"silent", []int{many, 1}, pause, restart},
+		{"silent", []int{many, 1}, (*node).pause, restart},
 	} {
 		t.Run(d.name, func(t *testing.T) { d.run(t, c) })
 	}
@@ -34,8 +33,8 @@ type drill struct {
 	name string
 	// atOnce is how many creates wait for a response at most, at each of two instances, which each number has of its own.
 	atOnce []int
-	// fault takes the leader's role from a node, and mend brings the node back.
-	fault, mend func(t *testing.T, leader *node)
+	// fault takes the leader's role from a node, and repair brings the node back.
+	fault, repair func(leader *node, t *testing.T)
 }
 
 func (d drill) run(t *testing.T, c *cluster) {
@@ -55,10 +54,10 @@ func (d drill) run(t *testing.T, c *cluster) {
 	}
 	promotion := c.watchPromotion(t, leader)
 	fault := time.Now()
-	d.fault(t, leader)
+	d.fault(leader, t)
 	var once sync.Once // and no OnceFunc, which panics after a failure
-	mend := func() { once.Do(func() { d.mend(t, leader) }) }
-	t.Cleanup(mend) // or the next drill would have two nodes
+	repair := func() { once.Do(func() { d.repair(leader, t) }) }
+	t.Cleanup(repair) // or the next drill would have two nodes
 	promoted := promotion.wait(t)
 	for _, i := range instances {
 		i.becomeReady(t, promoted)
@@ -66,44 +65,26 @@ func (d drill) run(t *testing.T, c *cluster) {
 	for _, l := range loads {
 		l.waitFor(100, promoted)
 	}
-	mend()
+	repair()
 	c.waitHealthy(t)
 	c.judge(t, loads, fault, promoted)
 }
 
-func nothing(*testing.T, *node)          {}
-func kill(t *testing.T, n *node)         { n.kill(t) }
-func killPostgres(t *testing.T, n *node) { n.killPostgres(t) }
-func pause(t *testing.T, n *node)        { n.pause(t) }
-func resume(t *testing.T, n *node)       { n.resume(t) }
-func start(t *testing.T, n *node)        { n.start(t) }
+func nothing(*node, *testing.T) {}
 
 // restart starts a silent node again, without a moment in which it goes on where it was.
-func restart(t *testing.T, n *node) {
+func restart(n *node, t *testing.T) {
 	n.kill(t)
 	n.start(t)
 }
 
-func switchover(t *testing.T, n *node) {
-	t.Helper()
-	if err := n.switchover(""); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // pauseForAWhile is pause for a leader that will then go on where it was. Patroni 3.0.2, that of Debian 12, may keep the old leader
 // in its record of synchronous standbys (/sync in etcd) for good: a later failover then goes by it and loses writes.
-func (c *cluster) pauseForAWhile(t *testing.T, n *node) {
+func (c *cluster) pauseForAWhile(n *node, t *testing.T) {
 	t.Helper()
-	out, err := exec.Command(c.tools.patroni, "--version").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var name string
+	out := servicetest.Must(exec.Command(c.tools.patroni, "--version").Output())(t)
 	var major int
-	if _, err := fmt.Sscanf(string(out), "%s %d.", &name, &major); err != nil {
-		t.Fatalf("%s: %v", out, err)
-	}
+	servicetest.Must(fmt.Sscanf(string(out), "patroni %d.", &major))(t)
 	if major < 4 {
 		t.Skipf("%s may lose acknowledged writes here: Patroni 4 is needed", strings.TrimSpace(string(out)))
 	}
@@ -120,25 +101,20 @@ func (c *cluster) rollingRestart(t *testing.T) {
 	l.waitFor(100, time.Time{})
 	promotion := c.watchPromotion(t, leader)
 	var fault, promoted time.Time
-	done := make(chan error, 1)
+	var switching sync.WaitGroup
 	for round := range 2 {
 		for n, i := range instances {
 			if round == 1 && n == 0 {
 				fault = time.Now()
-				go func() { done <- leader.switchover("") }()
+				switching.Go(func() { leader.switchover(t, "") })
 			}
-			i.process.Signal(syscall.SIGTERM)
-			if status := i.process.Wait(10 * time.Second); status != 0 {
-				t.Errorf("exit status %d", status)
-			}
+			i.process.Stop()
 			i.process = i.program.ServeReady()
 			servicetest.Eventually(t, 20*time.Second, "HAProxy has found both instances", func() bool { return c.instancesUp() == 2 })
 			l.waitFor(50, time.Now())
 		}
 		if round == 1 {
-			if err := <-done; err != nil {
-				t.Fatal(err)
-			}
+			switching.Wait()
 			promoted = promotion.wait(t)
 		}
 	}
@@ -189,23 +165,11 @@ func (c *cluster) judge(t *testing.T, loads []*load, fault, promoted time.Time) 
 // events are the ids of all events, as the leader has them.
 func (c *cluster) events(t *testing.T) map[string]bool {
 	t.Helper()
-	db := c.leader(t).open(t, "worldevents")
-	defer db.Close()
-	rows, err := db.Query("SELECT id::text FROM events")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
+	var ids string
+	servicetest.NoError(t, c.leader(t).read(t, "worldevents", "SELECT coalesce(string_agg(id::text, ' '), '') FROM events", &ids))
 	there := make(map[string]bool)
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			t.Fatal(err)
-		}
+	for id := range strings.FieldsSeq(ids) {
 		there[id] = true
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
 	}
 	return there
 }
@@ -233,16 +197,12 @@ func (c *cluster) watchPromotion(t *testing.T, leader *node) promotion {
 		if n == leader {
 			continue
 		}
-		db := n.open(t, "postgres")
 		go func() {
-			defer db.Close()
-			for t.Context().Err() == nil {
-				var promoted bool
-				if err := db.QueryRowContext(t.Context(), "SELECT NOT pg_is_in_recovery()").Scan(&promoted); err == nil && promoted {
+			for promoted := false; t.Context().Err() == nil; time.Sleep(5 * time.Millisecond) {
+				if err := n.read(t, "postgres", "SELECT NOT pg_is_in_recovery()", &promoted); err == nil && promoted {
 					p <- time.Now()
 					return
 				}
-				time.Sleep(5 * time.Millisecond)
 			}
 		}()
 	}

@@ -2,10 +2,8 @@ package cluster
 
 import (
 	"cmp"
-	"net/http"
-	"regexp"
+	"encoding/json"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -20,7 +18,7 @@ type lists struct {
 	t         *testing.T
 	instances []*instance
 	worlds    []string
-	transport http.RoundTripper
+	nobody    *servicetest.Browser // who is not signed in
 	// leader is where the truth is read.
 	leader *node
 	reader *servicetest.Browser
@@ -50,9 +48,7 @@ type answer struct {
 }
 
 func newLists(t *testing.T, leader *node, instances []*instance, worlds ...string) *lists {
-	transport := &http.Transport{MaxIdleConnsPerHost: many}
-	t.Cleanup(transport.CloseIdleConnections)
-	l := &lists{t: t, instances: instances, worlds: worlds, transport: transport, leader: leader, tags: make(map[string][]string), bodies: make(map[string]string), tagOf: make(map[string]string)}
+	l := &lists{t: t, instances: instances, worlds: worlds, nobody: newBrowser(t, instances[0].process.URL), leader: leader, tags: make(map[string][]string), bodies: make(map[string]string), tagOf: make(map[string]string)}
 	l.reader = l.signIn("reader")
 	return l
 }
@@ -60,11 +56,9 @@ func newLists(t *testing.T, leader *node, instances []*instance, worlds ...strin
 // signIn signs a user in, whose cookies are those of both instances.
 func (l *lists) signIn(name string) *servicetest.Browser {
 	l.t.Helper()
-	b := servicetest.NewBrowser(l.instances[0].process.URL, l.transport)
+	b := l.nobody.Clone()
 	b.Timeout = time.Minute
-	if res := b.SignIn(name); res.Status != 303 {
-		l.t.Fatalf("sign in: %v", res)
-	}
+	b.SignIn(name).Is(l.t, 303)
 	return b
 }
 
@@ -104,26 +98,19 @@ func (l *lists) now() map[string]string { return l.epochs[len(l.epochs)-1].lists
 // lists reads the lists of all worlds that have events as the contract spells them, and not with the service's own SQL.
 func (n *node) lists(t *testing.T) map[string]string {
 	t.Helper()
-	db := n.open(t, "worldevents")
-	defer db.Close()
-	rows, err := db.Query(`SELECT world_id, id::text, name, description, to_char(scheduled_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
-		coalesce((SELECT string_agg(username, E'\n' ORDER BY created_at, user_number) FROM rsvps WHERE event_number = number), '')
-		FROM events ORDER BY world_id, scheduled_at, id`)
-	if err != nil {
-		t.Fatal(err)
+	var text string
+	servicetest.NoError(t, n.read(t, "worldevents", `SELECT coalesce(json_agg(e), '[]') FROM (
+		SELECT world_id AS world, id, name, description, to_char(scheduled_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"') AS at,
+			(SELECT json_agg(username ORDER BY created_at, user_number) FROM rsvps WHERE event_number = number) AS users
+		FROM events ORDER BY world_id, scheduled_at, id) e`, &text))
+	var rows []struct {
+		World, ID, Name, Description, At string
+		Users                            []string
 	}
-	defer rows.Close()
+	servicetest.NoError(t, json.Unmarshal([]byte(text), &rows))
 	events, lists := make(map[string][]string), make(map[string]string)
-	for rows.Next() {
-		var world, id, name, description, at, users string
-		if err := rows.Scan(&world, &id, &name, &description, &at, &users); err != nil {
-			t.Fatal(err)
-		}
-		usernames := strings.FieldsFunc(users, func(c rune) bool { return c == '\n' })
-		events[world] = append(events[world], servicetest.Listed(id, name, description, at, usernames...))
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
+	for _, e := range rows {
+		events[e.World] = append(events[e.World], servicetest.Listed(e.ID, e.Name, e.Description, e.At, e.Users...))
 	}
 	for world, all := range events {
 		lists[world] = servicetest.List(all...)
@@ -280,15 +267,3 @@ var long = strings.Repeat("x", 1500)
 
 // short is a list for people.
 func short(list string) string { return strings.ReplaceAll(list, long, "…") }
-
-// metric is a metric of an instance.
-func (i *instance) metric(t *testing.T, name string) (value float64) {
-	t.Helper()
-	status, text := i.process.AdminBody("/metrics")
-	match := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(text)
-	if status != 200 || match == nil {
-		t.Fatalf("no metric %s: status %d", name, status)
-	}
-	value, _ = strconv.ParseFloat(match[1], 64)
-	return value
-}

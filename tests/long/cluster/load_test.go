@@ -36,6 +36,7 @@ type load struct {
 	t       *testing.T
 	stopped chan struct{}
 	all     sync.WaitGroup
+	stop    func() // ends the load and waits for the responses
 
 	// events are the ids of those that were acknowledged, once the load has been judged.
 	events []string
@@ -50,9 +51,11 @@ func startLoad(t *testing.T, name, address, world string, atOnce int) *load {
 	t.Helper()
 	l := &load{name: name, world: world, nobody: newBrowser(t, address), t: t, stopped: make(chan struct{}), sessions: make(map[*servicetest.Browser]string)}
 	creator := l.nobody.Clone()
-	if res := creator.SignIn(world + " creator at " + name); res.Status != 303 {
-		t.Fatalf("sign in: %v", res)
-	}
+	creator.SignIn(world+" creator at "+name).Is(t, 303)
+	l.stop = sync.OnceFunc(func() {
+		close(l.stopped)
+		l.all.Wait()
+	})
 	l.all.Go(func() { l.create(creator, atOnce) })
 	l.all.Go(l.refresh)
 	t.Cleanup(l.stop) // the test may fail before it stops
@@ -110,18 +113,6 @@ func (l *load) refresh() {
 			l.mu.Unlock()
 		}
 	}
-}
-
-// stop ends the load and waits for the responses.
-func (l *load) stop() {
-	l.mu.Lock()
-	select {
-	case <-l.stopped:
-	default:
-		close(l.stopped)
-	}
-	l.mu.Unlock()
-	l.all.Wait()
 }
 
 // acknowledged is how many creates sent after a time have succeeded.

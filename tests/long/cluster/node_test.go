@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"database/sql"
 	"fmt"
 	"os"
@@ -39,11 +40,9 @@ func members(nodes []*node) string {
 }
 
 // prepare writes the configuration of a node among nodes.
-func (n *node) prepare(t testing.TB, tools tools, nodes []*node) {
+func (n *node) prepare(t *testing.T, tools tools, nodes []*node) {
 	t.Helper()
-	if err := os.Mkdir(n.dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.Mkdir(n.dir, 0o700))
 	n.attributes = servicetest.Unprivileged(t, n.dir)
 	n.attributes.Pdeathsig = 0 // the janitor ends all
 	client, peer := fmt.Sprintf("http://%s:2379", n.host), fmt.Sprintf("http://%s:2380", n.host)
@@ -58,9 +57,7 @@ func (n *node) prepare(t testing.TB, tools tools, nodes []*node) {
 		hosts = append(hosts, other.host+":2379")
 	}
 	text := strings.NewReplacer("NAME", n.name, "HOST", n.host, "DIR", n.dir, "ETCD", strings.Join(hosts, ","), "BIN", tools.postgres).Replace(patroniConfig)
-	if err := os.WriteFile(config, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.WriteFile(config, []byte(text), 0o644))
 }
 
 // patroniConfig has the shortest ttl that Patroni allows, and a primary that crashes is replaced rather than waited for. A killed
@@ -118,58 +115,47 @@ postgresql:
 `
 
 // start starts etcd and Patroni, as the start of the machine would.
-func (n *node) start(t testing.TB) {
+func (n *node) start(t *testing.T) {
 	t.Helper()
 	n.run(t, n.etcd, "etcd.log")
 	n.run(t, n.patroni, "patroni.log")
 }
 
-func (n *node) run(t testing.TB, args []string, log string) {
+func (n *node) run(t *testing.T, args []string, log string) {
 	t.Helper()
-	file, err := os.OpenFile(filepath.Join(n.dir, log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := servicetest.Must(os.OpenFile(filepath.Join(n.dir, log), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644))(t)
 	defer file.Close()
 	command := exec.Command(args[0], args[1:]...)
 	command.Dir, command.SysProcAttr, command.Stdout, command.Stderr = n.dir, n.attributes, file, file
 	command.Env = []string{"PATH=/usr/local/bin:/usr/bin:/bin", "HOME=" + n.dir, "LC_ALL=C.UTF-8"}
-	if err := command.Start(); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, command.Start())
 	go command.Wait()
 }
 
 // kill ends all processes of the node as a loss of power would.
-func (n *node) kill(t testing.TB) {
+func (n *node) kill(t *testing.T) {
 	n.pause(t) // none sees another die
 	n.signalAll(t, syscall.SIGKILL, "Z")
 }
 
 // killPostgres ends PostgreSQL alone.
-func (n *node) killPostgres(t testing.TB) {
+func (n *node) killPostgres(t *testing.T) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(n.dir, "data", "postmaster.pid"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := servicetest.Must(os.ReadFile(filepath.Join(n.dir, "data", "postmaster.pid")))(t)
 	line, _, _ := strings.Cut(string(text), "\n")
-	pid, err := strconv.Atoi(line)
-	if err != nil {
-		t.Fatal(err)
-	}
+	pid := servicetest.Must(strconv.Atoi(line))(t)
 	syscall.Kill(pid, syscall.SIGKILL) // its children notice at once
 }
 
 // pause makes the node silent, without closing anything, until resume.
-func (n *node) pause(t testing.TB) { n.signalAll(t, syscall.SIGSTOP, "TZ") }
+func (n *node) pause(t *testing.T) { n.signalAll(t, syscall.SIGSTOP, "TZ") }
 
 // resume undoes pause.
-func (n *node) resume(t testing.TB) { n.signalAll(t, syscall.SIGCONT, "RSDIZ") }
+func (n *node) resume(t *testing.T) { n.signalAll(t, syscall.SIGCONT, "RSDIZ") }
 
 // signalAll sends a signal to all processes of the node, those that they start meanwhile too, until each is in one of the states of
 // /proc or gone.
-func (n *node) signalAll(t testing.TB, signal syscall.Signal, states string) {
+func (n *node) signalAll(t *testing.T, signal syscall.Signal, states string) {
 	t.Helper()
 	servicetest.Eventually(t, 20*time.Second, fmt.Sprintf("%v for all processes of %s", signal, n.name), func() bool {
 		done := true
@@ -201,15 +187,23 @@ func (n *node) processes() map[int]string {
 	return found
 }
 
-// open returns a database of the node. It has one connection and gives up soon.
-func (n *node) open(t testing.TB, name string) *sql.DB {
-	t.Helper()
-	db, err := sql.Open("pgx", fmt.Sprintf("postgres://postgres@%s/%s?connect_timeout=2", n.host, name))
-	if err != nil {
-		t.Fatal(err)
+// read scans the one row of a query to a database of the node, if it has one, and gives up soon.
+func (n *node) read(t *testing.T, database, query string, dest ...any) error {
+	db := servicetest.Must(sql.Open("pgx", fmt.Sprintf("postgres://postgres@%s/%s?connect_timeout=2", n.host, database)))(t)
+	defer db.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if len(dest) == 0 {
+		_, err := db.ExecContext(ctx, query)
+		return err
 	}
-	db.SetMaxOpenConns(1)
-	return db
+	return db.QueryRowContext(ctx, query).Scan(dest...)
+}
+
+// exec runs a statement in the database postgres.
+func (n *node) exec(t *testing.T, statement string) {
+	t.Helper()
+	servicetest.NoError(t, n.read(t, "postgres", statement))
 }
 
 // tail is the end of a log.

@@ -1,8 +1,7 @@
 package cluster
 
 import (
-	"context"
-	"net/http"
+	"fmt"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,26 +14,13 @@ import (
 // and get what was to be lost.
 func (c *cluster) becomeAsynchronous(t *testing.T) {
 	t.Helper()
-	r, err := http.NewRequest("PATCH", "http://"+c.leader(t).host+":8008/config", strings.NewReader(`{"synchronous_mode": false, "synchronous_mode_strict": false,
-		"maximum_lag_on_failover": 104857600, "postgresql": {"parameters": {"wal_receiver_timeout": "10min"}}}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	res, err := (&http.Client{Transport: plain, Timeout: time.Minute}).Do(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer res.Body.Close()
-	if res.StatusCode != 200 {
-		t.Fatalf("configuration: %d", res.StatusCode)
-	}
+	c.leader(t).patroniDoes(t, "PATCH", "/config", `{"synchronous_mode": false, "synchronous_mode_strict": false,
+		"maximum_lag_on_failover": 104857600, "postgresql": {"parameters": {"wal_receiver_timeout": "10min"}}}`)
 	c.asynchronous = true
 	for _, n := range c.nodes {
 		servicetest.Eventually(t, time.Minute, n.name+" has the configuration", func() bool {
-			db := n.open(t, "postgres")
-			defer db.Close()
 			var patience string
-			return db.QueryRow("SHOW wal_receiver_timeout").Scan(&patience) == nil && patience == "10min"
+			return n.read(t, "postgres", "SHOW wal_receiver_timeout", &patience) == nil && patience == "10min"
 		})
 	}
 	c.waitHealthy(t)
@@ -44,28 +30,15 @@ func (c *cluster) becomeAsynchronous(t *testing.T) {
 // them, at a time at which these have sent everything and wait.
 func (n *node) stopSending(t *testing.T) {
 	t.Helper()
-	db := n.open(t, "postgres")
-	defer db.Close()
-	var end string
-	if err := db.QueryRow("SELECT pg_current_wal_lsn()").Scan(&end); err != nil {
-		t.Fatal(err)
-	}
-	var senders []int
+	var end, sending string
+	servicetest.NoError(t, n.read(t, "postgres", "SELECT pg_current_wal_lsn()", &end))
 	servicetest.Eventually(t, 30*time.Second, "both standbys have everything", func() bool {
-		senders = nil
-		rows, err := db.Query("SELECT pid FROM pg_stat_replication JOIN pg_stat_activity USING (pid) WHERE replay_lsn >= CAST($1 AS pg_lsn) AND wait_event = 'WalSenderMain'", end)
-		if err != nil {
-			return false
-		}
-		defer rows.Close()
-		for rows.Next() {
-			var pid int
-			if rows.Scan(&pid) == nil {
-				senders = append(senders, pid)
-			}
-		}
-		return len(senders) == 2
+		err := n.read(t, "postgres", "SELECT coalesce(string_agg(pid::text, ' '), '') FROM pg_stat_replication JOIN pg_stat_activity USING (pid) WHERE replay_lsn >= '"+
+			end+"' AND wait_event = 'WalSenderMain'", &sending)
+		return err == nil && strings.Count(sending, " ") == 1
 	})
+	var senders [2]int
+	servicetest.Must(fmt.Sscan(sending, &senders[0], &senders[1]))(t)
 	for _, pid := range senders {
 		syscall.Kill(pid, syscall.SIGSTOP)
 	}
@@ -73,44 +46,27 @@ func (n *node) stopSending(t *testing.T) {
 		states := n.processes()
 		return states[senders[0]] == "T" && states[senders[1]] == "T"
 	})
-	// One that held a lock would keep this waiting.
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	if _, err := db.ExecContext(ctx, "SELECT count(*) FROM pg_stat_replication"); err != nil {
-		t.Fatal(err)
-	}
+	n.exec(t, "SELECT count(*) FROM pg_stat_replication") // one that held a lock would keep this waiting
 }
 
 // spend uses so many numbers of transactions.
 func (n *node) spend(t *testing.T, numbers int) {
 	t.Helper()
-	db := n.open(t, "postgres")
-	defer db.Close()
-	for range numbers {
-		if _, err := db.Exec("SELECT pg_current_xact_id()"); err != nil {
-			t.Fatal(err)
-		}
-	}
+	n.exec(t, fmt.Sprintf("DO $$ BEGIN FOR i IN 1..%d LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$", numbers))
 }
 
 // nextNumber is the number of the next transaction that gets one.
 func (n *node) nextNumber(t *testing.T) (number uint64) {
 	t.Helper()
-	db := n.open(t, "postgres")
-	defer db.Close()
-	if err := db.QueryRow("SELECT CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)").Scan(&number); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, n.read(t, "postgres", "SELECT CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)", &number))
 	return number
 }
 
 // awaitMarks waits until an instance has begun to keep marks on the node: so long after its promotion it can compare nothing.
 func (n *node) awaitMarks(t *testing.T) {
 	t.Helper()
-	db := n.open(t, "worldevents")
-	defer db.Close()
 	servicetest.Eventually(t, time.Minute, n.name+" can say what has changed", func() bool {
 		var comparable bool
-		return db.QueryRow("SELECT EXISTS (SELECT 1 FROM incarnation)").Scan(&comparable) == nil && comparable
+		return n.read(t, "worldevents", "SELECT EXISTS (SELECT 1 FROM incarnation)", &comparable) == nil && comparable
 	})
 }
