@@ -3,15 +3,13 @@ package hostile
 import (
 	"context"
 	"crypto/tls"
-	"encoding/base64"
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"sync"
+	"testing"
 	"time"
 
 	"worldevents/tests/servicetest"
@@ -22,6 +20,7 @@ var honestIP = net.IPv4(127, 0, 0, 2)
 
 // person is an honest user with three accounts: two that write to and wait for each other, and one that signs in and out.
 type person struct {
+	t          *testing.T
 	name       string
 	url        string
 	kept, anew *http.Transport // connections that are kept, and new ones
@@ -46,15 +45,14 @@ func transport(keep bool) *http.Transport {
 	}
 }
 
-func newPerson(name, url string) (*person, error) {
-	p := &person{name: name, url: url, kept: transport(true), anew: transport(false)}
+func newPerson(t *testing.T, name, url string) *person {
+	p := &person{t: t, name: name, url: url, kept: transport(true), anew: transport(false)}
+	t.Cleanup(p.leave)
 	p.alice, p.bob = p.browser(p.kept), p.browser(p.kept)
 	for _, b := range []*servicetest.Browser{p.alice, p.bob} {
-		if res := b.SignIn(fmt.Sprintf("%s %p", name, b)); res.Status != 303 {
-			return nil, fmt.Errorf("sign in: %v", res)
-		}
+		b.SignIn(fmt.Sprintf("%s %p", name, b)).Is(t, 303)
 	}
-	return p, nil
+	return p
 }
 
 func (p *person) browser(transport *http.Transport) *servicetest.Browser {
@@ -97,7 +95,8 @@ func (p *person) round(mayEndEarly bool) (all []sample) {
 	in := guest.SignIn(p.name + " guest")
 	add(judge("sign-in", in, 303))
 	if in.Status == 303 {
-		add(judge("end of a session", guest.Do("POST", "/sessions/end", url.Values{"id": {sessionOf(guest)}}.Encode(), servicetest.AsForm), 204))
+		_, claims := servicetest.DecodeJWT(p.t, guest.Cookies["token"])
+		add(judge("end of a session", guest.Do("POST", "/sessions/end", fmt.Sprint("id=", claims["sid"]), servicetest.AsForm), 204))
 		if guest.Cookies["refreshToken"] != "" {
 			add(sample{what: "end of a session", fault: "end of a session: the cookies are still there"})
 		}
@@ -133,18 +132,6 @@ func (p *person) await(path, tag string, mayEndEarly bool) []sample {
 		s.fault = "wait with news: the list that was there before"
 	}
 	return append(all, s)
-}
-
-// sessionOf is the id of a browser's session, "" for none.
-func sessionOf(b *servicetest.Browser) string {
-	parts := strings.Split(b.Cookies["token"], ".")
-	if len(parts) != 3 {
-		return ""
-	}
-	text, _ := base64.RawURLEncoding.DecodeString(parts[1])
-	var claims struct{ Sid string }
-	json.Unmarshal(text, &claims)
-	return claims.Sid
 }
 
 // percentile returns the sample that so many percent are not slower than.

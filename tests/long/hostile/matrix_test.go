@@ -81,13 +81,8 @@ func (s *service) attacked(t *testing.T, c cell, number int) (faults []string, l
 		s.least = before
 	}
 	s.least.heap, s.least.files = min(s.least.heap, before.heap), min(s.least.files, before.files)
-	texts := make([]string, max(1, len(cookies)))
-	for i := range texts {
-		texts[i] = c.request(s, cookies, i)
-	}
-
 	mayEndEarly := c.accounts.n == 8
-	a := begin(attackerIP(number), s.address(), s.secure(), c.conns(), func(i int) string { return texts[i%len(texts)] }, c.way.then)
+	a := s.begin(c, number, cookies, c.conns())
 	mounted := a.mounted()
 	heldSince := time.Time{}
 	var during usage
@@ -125,16 +120,21 @@ func (s *service) attacked(t *testing.T, c cell, number int) (faults []string, l
 	return faults, late
 }
 
-// attackerIP is the address of the attacker of a cell. Each has another, so that no port is used up.
-func attackerIP(number int) net.IP { return net.IPv4(127, 0, 1, byte(1+number%250)) }
+// begin has the attacker of a cell begin with n connections. Each has another address, so that no port is used up.
+func (s *service) begin(c cell, number int, cookies []string, n int) *attack {
+	texts := make([]string, max(1, len(cookies)))
+	for i := range texts {
+		texts[i] = c.request(s, cookies, i)
+	}
+	from := net.IPv4(127, 0, 1, byte(1+number%250))
+	return begin(from, s.address(), s.secure(), n, func(i int) string { return texts[i%len(texts)] }, c.way.then)
+}
 
 // signIn signs attackers in and returns their cookies.
 func (s *service) signIn(n int) (cookies []string) {
 	for i := range n {
 		b := s.people[0].browser(s.people[0].kept)
-		if res := b.SignIn(fmt.Sprint("attacker ", i)); res.Status != 303 {
-			s.t.Errorf("sign in: %v", res)
-		}
+		b.SignIn(fmt.Sprint("attacker ", i)).Is(s.t, 303)
 		cookies = append(cookies, "token="+b.Cookies["token"]+"; refreshToken="+b.Cookies["refreshToken"])
 	}
 	return cookies

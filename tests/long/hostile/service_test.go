@@ -2,14 +2,10 @@ package hostile
 
 import (
 	"fmt"
-	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -22,7 +18,7 @@ type service struct {
 	path    string
 	db      *servicetest.Database
 	process *servicetest.Process
-	proxy   func() // ends it, nil for none
+	front   *servicetest.Front // nil for none
 	url     string
 	people  []*person
 	event   string // that attackers join and leave
@@ -54,24 +50,23 @@ func (s *service) run(env ...string) {
 		env = append(env, "TLS=files")
 	}
 	program := servicetest.NewProgram(s.t, env...)
-	certificate := servicetest.NewCertificate(s.t, time.Hour, time.Hour)
-	certificate.Write(s.t, filepath.Join(program.Dir, "tls"))
+	servicetest.NewCertificate(s.t, time.Hour, time.Hour).Write(s.t, filepath.Join(program.Dir, "tls"))
 	s.process = program.ServeReady()
 	s.url = s.process.URL
 	switch s.path {
 	case haproxy:
-		s.startHAProxy(program, certificate)
+		s.front = servicetest.StartHAProxy(s.t, program, program)
+		s.kept = heldConns // HAProxy keeps what it has opened, and closes half of it every five seconds
 	case nginx:
-		s.startNginx(program, certificate)
+		s.front = servicetest.StartNginx(s.t, program, program)
+		s.kept = 64 // keepalive
+	}
+	if s.front != nil {
+		s.url = s.front.URL
 	}
 	s.people, s.least = nil, usage{}
 	for _, name := range []string{"honest", "decent"} {
-		p, err := newPerson(name, s.url)
-		if err != nil {
-			s.t.Fatal(err)
-		}
-		s.t.Cleanup(p.leave)
-		s.people = append(s.people, p)
+		s.people = append(s.people, newPerson(s.t, name, s.url))
 	}
 	alice := s.people[0].alice
 	if s.event = alice.Do("POST", "/api/event/attacked", create).Header.Get("Event-Id"); s.event == "" {
@@ -87,99 +82,16 @@ func (s *service) kill() {
 	for _, p := range s.people {
 		p.leave()
 	}
-	if s.proxy != nil {
-		s.proxy()
+	if s.front != nil {
+		s.front.End()
 	}
-	s.process.Signal(syscall.SIGKILL)
-	s.process.Wait(20 * time.Second)
+	s.process.Kill()
 }
 
 // address is host:port of what clients connect to.
 func (s *service) address() string { return s.url[strings.Index(s.url, "//")+2:] }
 
 func (s *service) secure() bool { return strings.HasPrefix(s.url, "https:") }
-
-// shipped returns a file of deploy/ whose two instances are this one, changed by pairs of old and new.
-func (s *service) shipped(name string, program *servicetest.Program, replace ...string) string {
-	s.t.Helper()
-	text, err := os.ReadFile(filepath.Join(servicetest.Root(s.t), "deploy", name))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	_, adminPort, _ := net.SplitHostPort(program.Getenv("ADMIN_ADDR"))
-	replace = append(replace, "10.0.0.1:8080", program.Getenv("LISTEN_ADDR"), "10.0.0.2:8080", program.Getenv("LISTEN_ADDR"))
-	for i := 0; i < len(replace); i += 2 {
-		if !strings.Contains(string(text), replace[i]) {
-			s.t.Fatalf("no %s in %s", replace[i], name)
-		}
-	}
-	return strings.NewReplacer(append(replace, " port 9090 ", " port "+adminPort+" ")...).Replace(string(text))
-}
-
-func (s *service) startHAProxy(program *servicetest.Program, certificate servicetest.Certificate) {
-	s.t.Helper()
-	tool, dir, public := servicetest.Tool(s.t, "haproxy"), s.t.TempDir(), servicetest.FreeAddress(s.t)
-	settings := s.shipped("haproxy.cfg", program, "bind :80\n", "bind "+servicetest.FreeAddress(s.t)+"\n",
-		"bind :443 ", "bind "+public+" ", "/etc/haproxy/worldevents.pem", filepath.Join(dir, "pem"))
-	s.write(dir, "pem", string(certificate.Cert)+string(certificate.Key))
-	s.write(dir, "haproxy.cfg", settings)
-	s.kept = heldConns // HAProxy keeps what it has opened, and closes half of it every five seconds
-	s.startProxy(public, tool, "-db", "-f", filepath.Join(dir, "haproxy.cfg"))
-}
-
-func (s *service) startNginx(program *servicetest.Program, certificate servicetest.Certificate) {
-	s.t.Helper()
-	tool, dir, public := servicetest.Tool(s.t, "nginx"), s.t.TempDir(), servicetest.FreeAddress(s.t)
-	settings := s.shipped("nginx.conf", program, "listen 80", "listen "+servicetest.FreeAddress(s.t), "/var/log/nginx/worldevents.log worldevents", "off", "listen 443 ", "listen "+public+" ",
-		"/etc/nginx/worldevents.crt", "cert.pem", "/etc/nginx/worldevents.key", "key.pem")
-	certificate.Write(s.t, dir)
-	s.write(dir, "shipped.conf", settings)
-	s.write(dir, "nginx.conf", `
-daemon off;
-master_process off;
-user root;
-pid pid;
-error_log stderr crit;
-worker_rlimit_nofile 20000;
-events { worker_connections 9000; }
-http {
-  access_log off;
-  client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path f; uwsgi_temp_path u; scgi_temp_path s;
-  include shipped.conf;
-}
-`)
-	s.kept = 64 // keepalive
-	s.startProxy(public, tool, "-p", dir, "-c", "nginx.conf")
-}
-
-func (s *service) write(dir, name, text string) {
-	s.t.Helper()
-	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
-		s.t.Fatal(err)
-	}
-}
-
-// startProxy starts a proxy and waits until it passes requests on.
-func (s *service) startProxy(public, tool string, args ...string) {
-	s.t.Helper()
-	command, log := exec.Command(tool, args...), new(servicetest.Log)
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	command.Stdout, command.Stderr = log, log
-	ended, err := servicetest.StartCommand(command)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	s.proxy = func() {
-		command.Process.Kill()
-		<-ended
-	}
-	s.t.Cleanup(s.proxy)
-	s.url = "https://" + public
-	anew := transport(false)
-	servicetest.Eventually(s.t, 20*time.Second, tool+" passes requests on", func() bool {
-		return servicetest.NewBrowser(s.url, anew).Do("GET", "/api/auth/session", "").Status == 400
-	})
-}
 
 // usage is what the service holds.
 type usage struct {

@@ -41,11 +41,7 @@ func stopped(t *testing.T, c cell, number int) (faults []string) {
 	}
 	s := start(t, c.path, c.database, "SHUTDOWN_TIMEOUT="+shutdownTimeout.String())
 	cookies := s.signIn(c.accounts.n)
-	texts := make([]string, max(1, len(cookies)))
-	for i := range texts {
-		texts[i] = c.request(s, cookies, i)
-	}
-	a := begin(attackerIP(number), s.address(), s.secure(), maxSmall, func(i int) string { return texts[i%len(texts)] }, c.way.then)
+	a := s.begin(c, number, cookies, maxSmall)
 	defer a.end()
 	<-a.mounted()
 
