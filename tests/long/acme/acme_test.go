@@ -3,9 +3,7 @@ package acme
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -22,9 +20,6 @@ import (
 // the next one comes with a handshake more than a minute later.
 const patience = 2 * time.Minute
 
-// days are the validity of ordinary certificates, in seconds.
-const days = 90 * 24 * 3600
-
 // newProgram is the program with TLS=acme, which asks an authority that is yet to be started.
 func newProgram(t *testing.T, s settings, env ...string) (*servicetest.Program, *authority) {
 	t.Helper()
@@ -39,10 +34,8 @@ func newProgram(t *testing.T, s settings, env ...string) (*servicetest.Program, 
 	}, env...)...), a
 }
 
-// noCertificate begins a line of the log.
-const noCertificate = `"level":"WARN","msg":"no good certificate:`
-
-func profile(validity int) map[string]config { return map[string]config{"default": {validity}} }
+// noCertificate begins a line of the log, and expiry is a metric.
+const noCertificate, expiry = `"level":"WARN","msg":"no good certificate:`, "worldevents_tls_certificate_expiry_timestamp_seconds"
 
 // handshake returns the certificate that a client who asks for a host is shown.
 func handshake(s *servicetest.Process, host string, roots *x509.CertPool) (*x509.Certificate, error) {
@@ -70,7 +63,7 @@ func waitCertificate(t *testing.T, s *servicetest.Process, a *authority, roots *
 // the folder, also while the authority is away.
 func TestFirstCertificate(t *testing.T) {
 	t.Parallel()
-	p, a := newProgram(t, settings{Profiles: profile(days)})
+	p, a := newProgram(t, settings{})
 	a.start()
 	s, roots := p.ServeReady(), a.roots()
 	cert := waitCertificate(t, s, a, roots)
@@ -83,34 +76,18 @@ func TestFirstCertificate(t *testing.T) {
 	if _, err := handshake(s, strings.ToUpper(a.host), roots); err != nil {
 		t.Error(err)
 	}
-	if want := fmt.Sprintf("\nworldevents_tls_certificate_expiry_timestamp_seconds %g\n", float64(cert.NotAfter.Unix())); !hasMetric(s, want) {
-		t.Errorf("no metric %s", want)
-	}
+	servicetest.Is(t, s.Metric(expiry), float64(cert.NotAfter.Unix()), expiry)
 	isPrivate(t, filepath.Join(p.Dir, "tls"))
 
-	stop(t, s)
+	s.Stop()
 	again := p.ServeReady()
 	if kept := waitCertificate(t, again, a, roots); !kept.Equal(cert) || a.issued() != 1 {
 		t.Errorf("the certificate is another after a restart; issued were %d", a.issued())
 	}
-	stop(t, again)
+	again.Stop()
 	a.stop()
 	if kept := waitCertificate(t, p.ServeReady(), a, roots); !kept.Equal(cert) {
 		t.Error("the certificate is another while the authority is away")
-	}
-}
-
-func hasMetric(s *servicetest.Process, text string) bool {
-	_, body := s.AdminBody("/metrics")
-	return strings.Contains(body, text)
-}
-
-// stop ends a process as a person does.
-func stop(t *testing.T, s *servicetest.Process) {
-	t.Helper()
-	s.Signal(os.Interrupt)
-	if status := s.Wait(20 * time.Second); status != 0 {
-		t.Errorf("exit status %d", status)
 	}
 }
 
@@ -139,40 +116,28 @@ func TestHTTPChallenge(t *testing.T) {
 	t.Parallel()
 	port := servicetest.FreePort(t)
 	plain := fmt.Sprintf("127.0.0.1:%d", port)
-	p, a := newProgram(t, settings{TLSPort: servicetest.FreePort(t), HTTPPort: port, Profiles: profile(days)}, "HTTP_ADDR="+plain)
+	p, a := newProgram(t, settings{TLSPort: servicetest.FreePort(t), HTTPPort: port}, "HTTP_ADDR="+plain)
 	a.start()
 	waitCertificate(t, p.ServeReady(), a, a.roots())
-	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
-	defer client.CloseIdleConnections()
 	for path, want := range map[string]string{
 		"/sign-in?x":                   "308 https://We.Example.test/sign-in?x",
 		"/.well-known/acme-challenge/": "404 ",
 		"/.well-known/acme-challenge/" + strings.Repeat("x", 300): "404 ", // too long for the name of a file
 	} {
-		r, _ := http.NewRequest("GET", "http://"+plain+path, nil)
-		r.Host = a.host
-		res, err := client.Do(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, _ := io.ReadAll(res.Body)
-		res.Body.Close()
-		if got := fmt.Sprint(res.StatusCode, " ", res.Header.Get("Location")); got != want || len(text) > 0 {
-			t.Errorf("%s: %s, want %s: %s", path, got, want, text)
-		}
+		res := servicetest.NewBrowser("http://"+plain, &http.Transport{DisableKeepAlives: true}).Do("GET", path, "", func(r *http.Request) { r.Host = a.host })
+		servicetest.Is(t, fmt.Sprint(res.Status, " ", res.Header.Get("Location"), res.Body), want, "%s", path)
 	}
 }
 
 // A certificate of which less than a third is left is renewed, and no handshake fails meanwhile.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
-	p, a := newProgram(t, settings{Profiles: profile(days)})
+	p, a := newProgram(t, settings{})
 	a.start()
 	first := servicetest.NewCertificate(t, 70*24*time.Hour, 20*24*time.Hour, a.host)
 	kept := filepath.Join(p.Dir, "tls", a.host)
-	if err := errors.Join(os.Mkdir(filepath.Dir(kept), 0o700), os.WriteFile(kept, append(first.Key, first.Cert...), 0o600)); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.Mkdir(filepath.Dir(kept), 0o700))
+	servicetest.WriteSecret(t, kept, string(first.Key)+string(first.Cert))
 	s, roots := p.ServeReady(), a.roots()
 	roots.AppendCertsFromPEM(first.Cert)
 	waitCertificate(t, s, a, roots)
@@ -195,32 +160,24 @@ func TestRenewal(t *testing.T) {
 // log says why, and go on when the authority is there.
 func TestAuthorityAway(t *testing.T) {
 	t.Parallel()
-	p, a := newProgram(t, settings{Profiles: profile(days)})
+	p, a := newProgram(t, settings{})
 	s := p.ServeReady()
 	if _, err := handshake(s, a.host, nil); err == nil {
 		t.Error("there is a certificate without an authority")
 	}
-	servicetest.Eventually(t, patience, "the log says so", func() bool {
-		return strings.Contains(s.Log.String(), noCertificate)
-	})
-	if !hasMetric(s, "\nworldevents_tls_certificate_expiry_timestamp_seconds 0\n") {
-		t.Error("no metric of a certificate that is missing")
-	}
-	stdout, stderr, status := p.Run("check")
-	if status != 0 || !strings.Contains(stderr, "warning: ACME_DIRECTORY: ") {
-		t.Errorf("check: status %d, stderr %s, stdout %s", status, stderr, stdout)
-	}
+	s.Says(noCertificate, 1)
+	servicetest.Is(t, s.Metric(expiry), 0, expiry)
+	servicetest.Finds(t, p, "warning", "^ACME_DIRECTORY: ")
 	a.start()
 	waitCertificate(t, s, a, a.roots())
-	if strings.Contains(s.Log.String(), "PRIVATE KEY") || s.Admin("/readyz") != 200 {
-		t.Errorf("/readyz %d: %s", s.Admin("/readyz"), s.Log)
-	}
+	servicetest.Lacks(t, s.Log.String(), "PRIVATE KEY")
+	servicetest.Is(t, s.Admin("/readyz"), 200, "/readyz")
 }
 
 // An authority that refuses the host is asked again after a while, whoever asks meanwhile, and the log says why and when.
 func TestAuthorityRefuses(t *testing.T) {
 	t.Parallel()
-	p, a := newProgram(t, settings{Profiles: profile(days), Blocked: []string{"we.example.test"}})
+	p, a := newProgram(t, settings{Blocked: []string{"we.example.test"}})
 	a.start()
 	s := p.ServeReady()
 	for range 3 {
@@ -228,36 +185,8 @@ func TestAuthorityRefuses(t *testing.T) {
 			t.Error("there is a certificate")
 		}
 	}
-	servicetest.Eventually(t, patience, "the log says so", func() bool {
-		return strings.Contains(s.Log.String(), noCertificate) && strings.Contains(s.Log.String(), `"next_try":"1m5s"`)
-	})
-	if lines := strings.Count(s.Log.String(), noCertificate); lines != 1 {
-		t.Errorf("%d lines: %s", lines, s.Log)
-	}
-	if status := s.Admin("/readyz"); status != 200 {
-		t.Errorf("/readyz %d", status)
-	}
-	result, _, _ := p.Run("check")
-	if !strings.Contains(result, `"about": "ACME_DIRECTORY"`) && !strings.Contains(result, `"about":"ACME_DIRECTORY"`) {
-		t.Errorf("check: %s", result)
-	}
-}
-
-// A folder that others can write is no place for keys, and one that nothing can be written into keeps none.
-func TestFolder(t *testing.T) {
-	t.Parallel()
-	for name, prepare := range map[string]func(dir string) error{
-		"others write": func(dir string) error { return errors.Join(os.Mkdir(dir, 0o700), os.Chmod(dir, 0o777)) },
-		"a file":       func(dir string) error { return os.WriteFile(dir, nil, 0o600) },
-	} {
-		p, _ := newProgram(t, settings{Profiles: profile(days)})
-		if err := prepare(filepath.Join(p.Dir, "tls")); err != nil {
-			t.Fatal(err)
-		}
-		for _, command := range []string{"serve", "check"} {
-			if _, stderr, status := p.Run(command); status != 1 || !strings.Contains(stderr, "TLS_DIR: ") {
-				t.Errorf("%s: %s: status %d: %s", name, command, status, stderr)
-			}
-		}
-	}
+	s.Says(noCertificate, 1)
+	s.Says(`"next_try":"1m5s"`, 1)
+	servicetest.Is(t, s.Admin("/readyz"), 200, "/readyz")
+	servicetest.Finds(t, p, "ok", "^ACME_DIRECTORY: ")
 }

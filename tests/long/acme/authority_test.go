@@ -2,19 +2,16 @@
 package acme
 
 import (
-	"bytes"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -27,20 +24,22 @@ func TestMain(m *testing.M) {
 	os.Exit(status)
 }
 
-// pebble is built once for all tests. Its versions are pinned in pebble.mod, and are no part of the module.
+// pebble has the programs, which are built once for all tests. Their versions are pinned in pebble.mod, and are no part of the module.
 var pebble struct {
 	once sync.Once
 	dir  string
 	err  error
 }
 
-func pebbleBinary(t *testing.T) string {
+// pebbleTool returns a program of Pebble's.
+func pebbleTool(t *testing.T, name string) (path string) {
 	t.Helper()
 	pebble.once.Do(func() {
 		if pebble.dir, pebble.err = os.MkdirTemp("", "pebble"); pebble.err != nil {
 			return
 		}
-		build := exec.Command("go", "build", "-modfile=tests/long/acme/pebble.mod", "-o", pebble.dir+"/", "github.com/letsencrypt/pebble/v2/cmd/pebble")
+		const commands = "github.com/letsencrypt/pebble/v2/cmd/"
+		build := exec.Command("go", "build", "-modfile=tests/long/acme/pebble.mod", "-o", pebble.dir+"/", commands+"pebble", commands+"pebble-challtestsrv")
 		build.Dir = servicetest.Root(t)
 		if out, err := build.CombinedOutput(); err != nil {
 			pebble.err = fmt.Errorf("%w %s", err, out)
@@ -49,7 +48,7 @@ func pebbleBinary(t *testing.T) string {
 	if pebble.err != nil {
 		servicetest.Missing(t, "Pebble cannot be built: %v", pebble.err)
 	}
-	return filepath.Join(pebble.dir, "pebble")
+	return filepath.Join(pebble.dir, name)
 }
 
 // authority is a Pebble.
@@ -59,76 +58,58 @@ type authority struct {
 	// root is the file of the certificate that Pebble's own listener has.
 	root string
 	log  *servicetest.Log
+	stop func()
 
-	t          *testing.T
-	management string
-	config     string
-	resolver   string
-	process    *exec.Cmd
+	t                  *testing.T
+	management, config string
 }
 
 // settings of an authority.
 type settings struct {
-	TLSPort  int               `json:"tlsPort"`
-	HTTPPort int               `json:"httpPort"`
-	Blocked  []string          `json:"domainBlocklist"`
-	Profiles map[string]config `json:"profiles"`
-}
+	TLSPort  int                       `json:"tlsPort"`
+	HTTPPort int                       `json:"httpPort"`
+	Blocked  []string                  `json:"domainBlocklist"`
+	Profiles map[string]map[string]int `json:"profiles"`
 
-type config struct {
-	Validity int `json:"validityPeriod"` // in seconds
+	Listen     string `json:"listenAddress"`
+	Management string `json:"managementListenAddress"`
+	Cert       string `json:"certificate"`
+	Key        string `json:"privateKey"`
+	Algorithm  string `json:"keyAlgorithm"`
 }
 
 // newAuthority prepares an authority that looks for challenges at these ports of 127.0.0.1, and does not start it.
 func newAuthority(t *testing.T, s settings) *authority {
 	t.Helper()
-	a := &authority{host: "we.example.test", t: t, log: new(servicetest.Log), resolver: newResolver(t)}
-	dir := t.TempDir()
+	dir, address := t.TempDir(), servicetest.FreeAddress(t)
+	a := &authority{host: "we.example.test", directory: "https://" + address + "/dir", t: t, management: servicetest.FreeAddress(t)}
 	servicetest.NewCertificate(t, time.Hour, 24*time.Hour).Write(t, dir)
 	a.root, a.config = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "config.json")
-	address := servicetest.FreeAddress(a.t)
-	a.directory = "https://" + address + "/dir"
-	a.management = servicetest.FreeAddress(a.t)
-	text, err := json.Marshal(map[string]any{"pebble": struct {
-		settings
-		Listen     string `json:"listenAddress"`
-		Management string `json:"managementListenAddress"`
-		Cert       string `json:"certificate"`
-		Key        string `json:"privateKey"`
-		Algorithm  string `json:"keyAlgorithm"`
-	}{s, address, a.management, a.root, filepath.Join(dir, "key.pem"), "ecdsa"}})
-	if err == nil {
-		err = os.WriteFile(a.config, text, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.Listen, s.Management, s.Cert, s.Key, s.Algorithm = address, a.management, a.root, filepath.Join(dir, "key.pem"), "ecdsa"
+	s.Profiles = map[string]map[string]int{"default": {"validityPeriod": 90 * 24 * 3600}}
+	text := servicetest.Must(json.Marshal(map[string]settings{"pebble": s}))(t)
+	servicetest.WriteSecret(t, a.config, string(text))
 	return a
 }
 
-// start starts the authority. It ends with the test.
+// start starts the authority, and a name server for which every name is 127.0.0.1. They end with the test.
 func (a *authority) start() {
 	a.t.Helper()
-	a.process = exec.Command(pebbleBinary(a.t), "-config", a.config, "-dnsserver", a.resolver)
-	a.process.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0")
-	a.process.Stdout, a.process.Stderr = a.log, a.log
-	a.process.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := a.process.Start(); err != nil {
-		a.t.Fatal(err)
+	names := servicetest.FreeAddress(a.t)
+	servicetest.Background(a.t, exec.Command(pebbleTool(a.t, "pebble-challtestsrv"), "-dnsserver", names, "-defaultIPv6", "",
+		"-management", servicetest.FreeAddress(a.t), "-doh", "", "-http01", "", "-https01", "", "-tlsalpn01", ""))
+	command := exec.Command(pebbleTool(a.t, "pebble"), "-config", a.config, "-dnsserver", names)
+	command.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0")
+	a.log, a.stop = servicetest.Background(a.t, command)
+	for _, address := range []string{names, a.management} {
+		servicetest.Eventually(a.t, 20*time.Second, "Pebble listens", func() bool {
+			conn, err := net.Dial("tcp", address)
+			if err == nil {
+				conn.Close()
+			}
+			return err == nil
+		})
 	}
-	a.t.Cleanup(a.stop)
-	servicetest.Eventually(a.t, 20*time.Second, "Pebble listens", func() bool {
-		conn, err := net.Dial("tcp", a.management)
-		if err == nil {
-			conn.Close()
-		}
-		return err == nil
-	})
-}
-
-func (a *authority) stop() {
-	a.process.Process.Kill()
-	a.process.Wait()
 }
 
 // issued is how many certificates the authority has given.
@@ -137,27 +118,11 @@ func (a *authority) issued() int { return strings.Count(a.log.String(), "Issued 
 // roots are what clients of the service trust: Pebble makes another root at each start.
 func (a *authority) roots() *x509.CertPool {
 	a.t.Helper()
-	text, err := os.ReadFile(a.root)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	own, _ := pem.Decode(text)
-	cert, err := x509.ParseCertificate(own.Bytes)
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	trust := servicetest.Trusting("localhost")
-	trust.RootCAs.AddCert(cert)
-	res, err := servicetest.HTTPS(a.t, trust, 0).Get("https://" + a.management + "/roots/0")
-	if err != nil {
-		a.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	var root bytes.Buffer
-	io.Copy(&root, res.Body)
-	pool := x509.NewCertPool()
-	if !pool.AppendCertsFromPEM(root.Bytes()) {
-		a.t.Fatalf("no root: %s", &root)
+	trust, pool := &tls.Config{RootCAs: x509.NewCertPool()}, x509.NewCertPool()
+	trust.RootCAs.AppendCertsFromPEM(servicetest.Must(os.ReadFile(a.root))(a.t))
+	browser := servicetest.NewBrowser("https://"+a.management, servicetest.HTTPS(a.t, trust, 0).Transport)
+	if root := browser.Do("GET", "/roots/0", ""); !pool.AppendCertsFromPEM([]byte(root.Body)) {
+		a.t.Fatalf("no root: %v", root)
 	}
 	return pool
 }
