@@ -8,8 +8,4 @@ import (
 	"worldevents/tests/servicetest"
 )
 
-func TestMain(m *testing.M) {
-	status := servicetest.MainLong(m)
-	os.RemoveAll(program.dir)
-	os.Exit(status)
-}
+func TestMain(m *testing.M) { os.Exit(servicetest.MainLong(m)) }
