@@ -48,7 +48,8 @@ type answer struct {
 }
 
 func newLists(t *testing.T, leader *node, instances []*instance, worlds ...string) *lists {
-	l := &lists{t: t, instances: instances, worlds: worlds, nobody: newBrowser(t, instances[0].process.URL), leader: leader, tags: make(map[string][]string), bodies: make(map[string]string), tagOf: make(map[string]string)}
+	l := &lists{t: t, instances: instances, worlds: worlds, nobody: newBrowser(t, instances[0].process.URL), leader: leader,
+		tags: make(map[string][]string), bodies: make(map[string]string), tagOf: make(map[string]string)}
 	l.reader = l.signIn("reader")
 	return l
 }

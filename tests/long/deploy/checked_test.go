@@ -8,8 +8,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"worldevents/tests/servicetest"
 )
 
 // A release is refused where a vulnerability is known, where a module is outdated, and where nobody could look.
@@ -84,16 +82,7 @@ func vulnerabilities(t *testing.T, module string) string {
 func releases(t *testing.T, project string, age time.Duration) []string {
 	t.Helper()
 	dir := t.TempDir()
-	ask := func(args ...string) string {
-		command := exec.Command(servicetest.Tool(t, "go"), args...)
-		command.Dir = project
-		out, err := command.Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	for line := range strings.Lines(ask("list", "-m", "-f", "{{if not (or .Main .Indirect)}}{{.Path}} {{.Version}}{{end}}", "all")) {
+	for line := range strings.Lines(output(t, project, "go", "list", "-m", "-f", "{{if not (or .Main .Indirect)}}{{.Path}} {{.Version}}{{end}}", "all")) {
 		path, version, _ := strings.Cut(strings.TrimSpace(line), " ")
 		folder := filepath.Join(dir, path, "@v")
 		if age != 0 && path == jwt {
@@ -105,20 +94,9 @@ func releases(t *testing.T, project string, age time.Duration) []string {
 		// A module without releases has its newest commit.
 		write(t, filepath.Join(dir, path, "@latest"), fmt.Sprintf(`{"Version":%q}`, version))
 	}
-	cache := ask("env", "GOMODCACHE")
-	env := []string{"GOPROXY=file://" + dir + ",file://" + filepath.Join(cache, "cache/download")}
+	env := []string{"GOPROXY=file://" + dir + ",file://" + filepath.Join(output(t, "", "go", "env", "GOMODCACHE"), "cache/download")}
 	if age != 0 {
 		env = append(env, "GOMODCACHE="+t.TempDir(), "GOFLAGS=-modcacherw", "GONOSUMDB="+jwt)
 	}
 	return env
-}
-
-func write(t *testing.T, path, text string) {
-	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"worldevents/config/build"
 	"worldevents/tests/servicetest"
@@ -58,9 +57,7 @@ func buildah(t *testing.T) (run func(args ...string) string) {
 func unpackImage(t *testing.T, run func(...string) string, name string) (i image) {
 	t.Helper()
 	container := run("from", "--pull-never", name)
-	if err := json.Unmarshal([]byte(run("inspect", "--type", "container", container)), &i); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, json.Unmarshal([]byte(run("inspect", "--type", "container", container)), &i))
 	i.root = run("mount", container)
 	return i
 }
@@ -68,16 +65,10 @@ func unpackImage(t *testing.T, run func(...string) string, name string) (i image
 // healthcheck returns what Docker runs to see whether a container lives. Tools that know the OCI alone do not show it.
 func healthcheck(t *testing.T, archive string) []string {
 	t.Helper()
-	file, err := os.Open(archive)
-	if err != nil {
-		t.Fatal(err)
-	}
+	file := servicetest.Must(os.Open(archive))(t)
 	defer file.Close()
 	for entries := tar.NewReader(file); ; {
-		header, err := entries.Next()
-		if err != nil {
-			t.Fatalf("no image is for amd64: %v", err)
-		}
+		header := servicetest.Must(entries.Next())(t) // else no image is for amd64
 		var config struct {
 			Architecture string
 			Config       struct{ Healthcheck struct{ Test []string } }
@@ -111,17 +102,11 @@ func contained(t *testing.T, root, owner, dir string, mounts map[string]string) 
 		fmt.Fprintf(&bind, "mount --bind %s %s%s\n", volume, root, at)
 	}
 	user, group, _ := strings.Cut(owner, ":")
-	script = filepath.Join(t.TempDir(), "container")
-	text := fmt.Sprintf(`#!/bin/sh
-exec %[1]s --mount sh -eu -c '
+	return writeScript(t, "container", fmt.Sprintf(`exec %[1]s --mount sh -eu -c '
 mount --bind %[2]s %[2]s
 %[3]smount -o remount,bind,ro %[2]s
 exec %[1]s --root=%[2]s --wd=%[4]s --setgid=%[6]s --setuid=%[5]s /worldevents "$@"' container "$@"
-`, unshare, root, bind.String(), dir, user, group)
-	if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	return script
+`, unshare, root, bind.String(), dir, user, group))
 }
 
 // The image is small, holds the program alone, and serves as a user without rights from a root that is read-only. What it keeps
@@ -132,9 +117,7 @@ func testImage(t *testing.T, archive string) {
 		t.Errorf("the archive: %v %v", info, err)
 	}
 	config := i.OCIv1.Config
-	if version := config.Labels["org.opencontainers.image.version"]; version != build.Version {
-		t.Errorf("the label says %v, want %s", version, build.Version)
-	}
+	servicetest.Is(t, config.Labels["org.opencontainers.image.version"], any(build.Version), "the label of the version")
 	for _, label := range []string{"title", "description", "revision", "created"} {
 		if config.Labels["org.opencontainers.image."+label] == "" {
 			t.Errorf("there is no label %s", label)
@@ -145,9 +128,7 @@ func testImage(t *testing.T, archive string) {
 	if len(probe) == 0 || probe[0] != "CMD" || !slices.Equal(probe[1:], want) {
 		t.Errorf("the container is asked by %q", probe)
 	}
-	if !strings.Contains(readAll(t, filepath.Join(i.root, "worldevents")), "ISRG Root X1") {
-		t.Error("the program knows no authorities of certificates")
-	}
+	servicetest.Contains(t, readAll(t, filepath.Join(i.root, "worldevents")), "ISRG Root X1") // an authority of certificates
 	testRuns(t, i)
 }
 
@@ -170,41 +151,25 @@ func testRuns(t *testing.T, i image) {
 	if len(files) != 2 {
 		t.Errorf("the image has %q", files)
 	}
-	info, err := os.Stat(filepath.Join(i.root, config.WorkingDir))
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := servicetest.Must(os.Stat(filepath.Join(i.root, config.WorkingDir)))(t)
 	owner := info.Sys().(*syscall.Stat_t)
-	if fmt.Sprintf("%d:%d", owner.Uid, owner.Gid) != config.User {
-		t.Errorf("the volume is made for %d:%d", owner.Uid, owner.Gid)
-	}
+	servicetest.Is(t, fmt.Sprintf("%d:%d", owner.Uid, owner.Gid), config.User, "whom the volume is made for")
 
 	volume := t.TempDir()
-	if err := os.Chown(volume, int(owner.Uid), int(owner.Gid)); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.Chown(volume, int(owner.Uid), int(owner.Gid)))
 	p := i.under(t, volume)
 	s := p.ServeReady()
-	cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
-	if status, body := s.Do("POST", "/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`, cookies); status != 200 {
-		t.Fatalf("%d %s", status, body)
-	}
+	cookies := p.Issue("alice")
+	s.Is(200, "POST", servicetest.Plaza, servicetest.EventBody, cookies)
 	p.MustRun("check")
 	p.MustRun("health", "--live")
-	if _, stderr, status := p.Run("copy", "--to", "sqlite:backup.db"); status != 0 {
-		t.Errorf("copy: %d %s", status, stderr)
-	}
+	p.MustCopy("sqlite:backup.db")
 	if _, stderr, status := p.Run("copy", "--to", "sqlite:/backup.db"); status == 0 {
 		t.Errorf("the root is not read-only: %s", stderr)
 	}
-	s.Signal(syscall.SIGTERM)
-	if status := s.Wait(30 * time.Second); status != 0 {
-		t.Errorf("exit status %d: %s", status, s.Log)
-	}
-	again := i.under(t, volume).ServeReady()
-	if status, body := again.Do("GET", "/api/event/w", "", cookies); status != 200 || !strings.Contains(body, `"name":"n"`) {
-		t.Errorf("after a restart: %d %s", status, body)
-	}
+	s.Stop()
+	list := i.under(t, volume).ServeReady().Is(200, "GET", servicetest.Plaza, "", cookies)
+	servicetest.Contains(t, list, `"name":"Chess"`)
 	for _, name := range []string{"worldevents.db", "backup.db"} {
 		if info, err := os.Stat(filepath.Join(volume, name)); err != nil || info.Sys().(*syscall.Stat_t).Uid != owner.Uid {
 			t.Errorf("%s: %v %v", name, info, err)

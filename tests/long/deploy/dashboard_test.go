@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -28,9 +27,7 @@ func panelQueries(t *testing.T) map[string][]string {
 			Targets []struct{ Expr string }
 		}
 	}
-	if err := json.Unmarshal([]byte(servicetest.Shipped(t, "deploy/grafana.json")), &dashboard); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, json.Unmarshal([]byte(servicetest.Shipped(t, "deploy/grafana.json")), &dashboard))
 	queries := make(map[string][]string)
 	for _, panel := range dashboard.Panels {
 		if len(panel.Targets) == 0 || queries[panel.Title] != nil {
@@ -57,21 +54,7 @@ func prometheus(t *testing.T, instances ...*servicetest.Program) (address string
 	}
 	config := filepath.Join(dir, "prometheus.yml")
 	write(t, config, fmt.Sprintf("global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs: [{job_name: worldevents, static_configs: [{targets: [%s]}]}]\n", strings.Join(targets, ", ")))
-	command := exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address)
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	log := new(servicetest.Log)
-	command.Stdout, command.Stderr = log, log
-	ended, err := servicetest.StartCommand(command)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		command.Process.Kill()
-		<-ended
-		if t.Failed() {
-			t.Logf("prometheus: %s", log)
-		}
-	})
+	servicetest.Background(t, exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address))
 	servicetest.Eventually(t, time.Minute, "Prometheus scrapes", func() bool {
 		n, err := values(address, "up == 1")
 		return err == nil && n == len(instances)
@@ -81,20 +64,13 @@ func prometheus(t *testing.T, instances ...*servicetest.Program) (address string
 
 // values asks Prometheus a query, and returns how many series have a number now.
 func values(address, query string) (numbers int, err error) {
-	res, err := http.Get("http://" + address + "/api/v1/query?query=" + url.QueryEscape(query))
-	if err != nil {
-		return 0, err
-	}
-	defer res.Body.Close()
+	res := servicetest.NewBrowser("http://"+address, http.DefaultTransport).Do("GET", "/api/v1/query?query="+url.QueryEscape(query), "")
 	var answer struct {
 		Error string
 		Data  struct{ Result []struct{ Value []any } }
 	}
-	if err := json.NewDecoder(res.Body).Decode(&answer); err != nil {
-		return 0, err
-	}
-	if answer.Error != "" {
-		return 0, fmt.Errorf("%s", answer.Error)
+	if json.Unmarshal([]byte(res.Body), &answer) != nil || answer.Error != "" {
+		return 0, fmt.Errorf("%v", res)
 	}
 	for _, series := range answer.Data.Result {
 		if n, err := strconv.ParseFloat(fmt.Sprint(series.Value[1]), 64); err == nil && !math.IsNaN(n) {
@@ -113,18 +89,10 @@ func TestDashboardShowsValues(t *testing.T) {
 		close(stop)
 		load.Wait()
 	})
-	var instances []*servicetest.Program
-	var processes []*servicetest.Process
-	for _, db := range []*servicetest.Database{servicetest.SQLite(t), servicetest.Postgres(t)} {
-		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
-		instances, processes = append(instances, p), append(processes, p.ServeReady())
-	}
-	address := prometheus(t, instances...)
-	for _, s := range processes {
-		browser := servicetest.NewBrowser(s.URL, &http.Transport{})
-		if res := browser.SignIn("alice"); res.Status != 303 {
-			t.Fatalf("%v", res)
-		}
+	instances := []*servicetest.Program{servicetest.NewProgram(t), servicetest.NewProgram(t, "DATABASE_URL="+servicetest.Postgres(t).URL)}
+	for _, p := range instances {
+		browser := servicetest.NewBrowser(p.ServeReady().URL, &http.Transport{})
+		browser.SignIn("alice").Is(t, 303)
 		work := func(fn func()) {
 			load.Go(func() {
 				for {
@@ -154,6 +122,7 @@ func TestDashboardShowsValues(t *testing.T) {
 			reader.Do("GET", servicetest.Plaza+"?wait=1", "", servicetest.Header("If-None-Match", tag))
 		})
 	}
+	address := prometheus(t, instances...)
 	for panel, queries := range panelQueries(t) {
 		for _, query := range queries {
 			servicetest.Eventually(t, time.Minute, panel+" shows a value of "+query, func() bool {
@@ -167,8 +136,6 @@ func TestDashboardShowsValues(t *testing.T) {
 	}
 	alerts, page := servicetest.Shipped(t, "deploy/alerts.yml"), servicetest.Shipped(t, "deploy/grafana.json")
 	for _, name := range regexp.MustCompile(`\bWorldevents\w+`).FindAllString(page, -1) {
-		if !strings.Contains(alerts, "alert: "+name+"\n") {
-			t.Errorf("a panel names %s, which is no alert", name)
-		}
+		servicetest.Contains(t, alerts, "alert: "+name+"\n") // which a panel names
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -21,13 +20,14 @@ import (
 // in a row have failed. A connection on which nothing comes ends without a word.
 func TestHAProxyChecks(t *testing.T) {
 	t.Parallel()
-	dir, log := t.TempDir(), new(servicetest.Log)
-	public := servicetest.FreeAddress(t)
+	dir, public := t.TempDir(), servicetest.FreeAddress(t)
+	var log *servicetest.Log
 	_, port, _ := net.SplitHostPort(servicetest.FreeAddress(t))
 	certificate := servicetest.NewCertificate(t, time.Hour, time.Hour)
 	write(t, filepath.Join(dir, "pem"), string(certificate.Cert)+string(certificate.Key))
-	write(t, filepath.Join(dir, "haproxy.cfg"), strings.NewReplacer("bind :80\n", "bind "+servicetest.FreeAddress(t)+"\n", "bind :443 ", "bind "+public+" ",
-		"/etc/haproxy/worldevents.pem", filepath.Join(dir, "pem"), " 10.0.0.", " 127.0.0.", " port 9090 ", " port "+port+" ").Replace(servicetest.Shipped(t, "deploy/haproxy.cfg")))
+	write(t, filepath.Join(dir, "haproxy.cfg"), servicetest.ShippedWith(t, "deploy/haproxy.cfg",
+		"bind :80\n", "bind "+servicetest.FreeAddress(t)+"\n", "bind :443 ", "bind "+public+" ",
+		"/etc/haproxy/worldevents.pem", filepath.Join(dir, "pem"), " 10.0.0.", " 127.0.0.", " port 9090 ", " port "+port+" "))
 
 	// Of each path the first check succeeds, since HAProxy begins with the benefit of one. Then it is what the letters say: failed, good, slow.
 	answers := map[string]string{"/readyz": "gsf", "/livez": "gffgsssfff"}
@@ -43,11 +43,7 @@ func TestHAProxyChecks(t *testing.T) {
 				w.WriteHeader(http.StatusServiceUnavailable)
 			}
 		})}
-		listener, err := net.Listen("tcp", server.Addr)
-		if err != nil {
-			t.Fatal(err)
-		}
-		go server.Serve(listener)
+		go server.Serve(servicetest.Must(net.Listen("tcp", server.Addr))(t))
 		t.Cleanup(func() { server.Close() })
 		for backend, path := range map[string]string{"worldevents": "/readyz", "alive": "/livez"} {
 			down := "Server " + backend + "/" + name + " is DOWN"
@@ -60,22 +56,10 @@ func TestHAProxyChecks(t *testing.T) {
 			})
 		}
 	}
-	command := exec.Command(servicetest.Tool(t, "haproxy"), "-db", "-f", filepath.Join(dir, "haproxy.cfg"))
-	command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	command.Stdout, command.Stderr = log, log
-	ended, err := servicetest.StartCommand(command)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		command.Process.Kill()
-		<-ended
-		if t.Failed() {
-			t.Log(log)
-		}
-	})
+	log, _ = servicetest.Background(t, exec.Command(servicetest.Tool(t, "haproxy"), "-db", "-f", filepath.Join(dir, "haproxy.cfg")))
 	var silent net.Conn
 	servicetest.Eventually(t, 20*time.Second, "HAProxy listens", func() bool {
+		var err error
 		silent, err = tls.Dial("tcp", public, servicetest.Trusting("localhost", certificate))
 		return err == nil
 	})

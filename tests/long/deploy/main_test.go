@@ -3,7 +3,9 @@ package deploy
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"worldevents/tests/servicetest"
@@ -19,9 +21,33 @@ func projectPath(t *testing.T, name string) string {
 
 func readAll(t *testing.T, path string) string {
 	t.Helper()
-	text, err := os.ReadFile(path)
+	return string(servicetest.Must(os.ReadFile(path))(t))
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	servicetest.NoError(t, os.MkdirAll(filepath.Dir(path), 0o755))
+	servicetest.NoError(t, os.WriteFile(path, []byte(text), 0o644))
+}
+
+// writeScript writes a script into a folder of its own, and returns its path.
+func writeScript(t *testing.T, name, text string) (path string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), name)
+	servicetest.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o755))
+	return path
+}
+
+// output is what a command prints that must succeed, without the space around it.
+func output(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	command := exec.Command(servicetest.Tool(t, name), args...)
+	command.Dir = dir
+	var stderr strings.Builder
+	command.Stderr = &stderr
+	out, err := command.Output()
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%s %q: %v: %s%s", name, args, err, stderr.String(), out)
 	}
-	return string(text)
+	return strings.TrimSpace(string(out))
 }

@@ -1,10 +1,8 @@
 package deploy
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"maps"
 	"net/http"
 	"os"
@@ -53,17 +51,8 @@ func manifests(t *testing.T) []container {
 // readManifests reads files as Compose and Kubernetes do.
 func readManifests(t *testing.T, files ...string) (all []container) {
 	t.Helper()
-	command := exec.Command("go", append([]string{"run", "."}, files...)...)
-	command.Dir = projectPath(t, "tests/long/deploy/manifests")
-	var stderr strings.Builder
-	command.Stderr = &stderr
-	out, err := command.Output()
-	if err == nil {
-		err = json.Unmarshal(out, &all)
-	}
-	if err != nil {
-		t.Fatalf("%v %s: %s", err, stderr.String(), out)
-	}
+	out := output(t, projectPath(t, "tests/long/deploy/manifests"), "go", append([]string{"run", "."}, files...)...)
+	servicetest.NoError(t, json.Unmarshal([]byte(out), &all))
 	return all
 }
 
@@ -144,26 +133,12 @@ func (c container) start(t *testing.T, mounts map[string]string) *servicetest.Pr
 		servicetest.Missing(t, "only root may imitate a container")
 	}
 	root := t.TempDir()
-	text, err := os.ReadFile(servicetest.Binary(t))
-	if err == nil {
-		err = os.WriteFile(filepath.Join(root, "worldevents"), text, 0o555)
-	}
+	servicetest.NoError(t, os.WriteFile(filepath.Join(root, "worldevents"), []byte(readAll(t, servicetest.Binary(t))), 0o555))
 	for at := range c.Mounts {
-		if err == nil {
-			err = os.MkdirAll(filepath.Join(root, at), 0o755)
-		}
+		servicetest.NoError(t, os.MkdirAll(filepath.Join(root, at), 0o755))
 	}
-	if err == nil {
-		err = os.MkdirAll(filepath.Join(root, "data"), 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := c.Dir
-	if dir == "" {
-		dir = "/data"
-	}
-	p := servicetest.NewProgram(t).At(contained(t, root, "65532:65532", dir, mounts))
+	servicetest.NoError(t, os.MkdirAll(filepath.Join(root, "data"), 0o755))
+	p := servicetest.NewProgram(t).At(contained(t, root, "65532:65532", cmp.Or(c.Dir, "/data"), mounts))
 	// As the image has it, but for the port.
 	admin, port := slices.DeleteFunc(imageEnv(t), func(v string) bool { return !strings.HasPrefix(v, "ADMIN_ADDR=") })[0], strings.TrimPrefix(servicetest.FreeAddress(t), "127.0.0.1")
 	p.Env = []string{strings.TrimSuffix(admin, ":9090") + port}
@@ -190,9 +165,7 @@ func imageEnv(t *testing.T) (env []string) {
 func volume(t *testing.T) (path string) {
 	t.Helper()
 	path = t.TempDir()
-	if err := os.Chown(path, 65532, 65532); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.Chown(path, 65532, 65532))
 	return path
 }
 
@@ -201,9 +174,7 @@ func secrets(t *testing.T, files map[string]string) (path string) {
 	t.Helper()
 	path = t.TempDir()
 	for name := range files {
-		if err := os.Symlink("..data/"+name, filepath.Join(path, name)); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.NoError(t, os.Symlink("..data/"+name, filepath.Join(path, name)))
 	}
 	publish(t, path, "..2030", files)
 	return path
@@ -216,9 +187,8 @@ func publish(t *testing.T, path, folder string, files map[string]string) {
 		write(t, filepath.Join(path, folder, name), text)
 	}
 	next := filepath.Join(path, "..data_tmp")
-	if err := errors.Join(os.Symlink(folder, next), os.Rename(next, filepath.Join(path, "..data"))); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.Symlink(folder, next))
+	servicetest.NoError(t, os.Rename(next, filepath.Join(path, "..data")))
 }
 
 // expected is what a new service warns of, and one whose only key is replaced: that is its operator's.
@@ -268,25 +238,17 @@ func TestManifestsServe(t *testing.T) {
 			p.MustRun("session", "issue", name)
 			p.MustRun("health")
 			for name := range strings.SplitSeq(c.Env["ADMIN_HOSTS"], ",") { // by which Prometheus asks
-				request, _ := http.NewRequest("GET", s.AdminURL+"/metrics", nil)
-				request.Host = name + ":9090"
-				res, err := http.DefaultClient.Do(request)
-				if err != nil || res.StatusCode != 200 {
-					t.Fatalf("/metrics of %s by %s: %v %v", c.File, name, res, err)
-				}
-				res.Body.Close()
+				host := func(r *http.Request) { r.Host = name + ":9090" }
+				servicetest.NewBrowser(s.AdminURL, http.DefaultTransport).Do("GET", "/metrics", "", host).Is(t, 200)
 			}
 			if path := mounts["/secrets"]; path != "" {
-				cookies := strings.TrimSpace(p.MustRun("session", "issue", name))
-				is := func(want int) bool { status, _ := s.Do("GET", servicetest.Plaza, "", cookies); return status == want }
-				if !is(200) {
-					t.Errorf("%s: no list", c.File)
-				}
+				cookies := p.Issue(name)
+				s.Is(200, "GET", servicetest.Plaza, "", cookies)
 				publish(t, path, "..2031", map[string]string{"jwt": strings.Repeat("a1b2c3d4", 8), "url": url})
-				servicetest.Eventually(t, 40*time.Second, "the key that has gone verifies nothing", func() bool { return is(401) })
-				if cookies = strings.TrimSpace(p.MustRun("session", "issue", name)); !is(200) {
-					t.Errorf("%s: no list with the new key", c.File)
-				}
+				servicetest.Eventually(t, 40*time.Second, "the key that has gone verifies nothing", func() bool {
+					return s.Ask("GET", servicetest.Plaza, "", cookies).Status == 401
+				})
+				s.Is(200, "GET", servicetest.Plaza, "", p.Issue(name))
 			}
 			if postgres { // another beside it
 				c.start(t, mounts).ServeReady()
@@ -308,11 +270,9 @@ func TestManifestsServe(t *testing.T) {
 			}
 
 			s.Signal(syscall.SIGTERM)
-			if status := s.Wait(c.Grace); status != 0 {
-				t.Errorf("exit status %d: %s", status, s.Log)
-			}
-			for line := range bytes.Lines([]byte(s.Log.String())) {
-				if bytes.Contains(line, []byte(`"WARN"`)) && !expected.Match(line) {
+			servicetest.Is(t, s.Wait(c.Grace), 0, "exit status")
+			for line := range strings.Lines(s.Log.String()) {
+				if strings.Contains(line, `"WARN"`) && !expected.MatchString(line) {
 					t.Errorf("%s warns: %s", c.File, line)
 				}
 			}
@@ -329,18 +289,10 @@ func backup(all []container, file string) container {
 func TestContainerfile(t *testing.T) {
 	t.Parallel()
 	run := buildah(t)
-	goEnv := func(name string) string {
-		out, err := exec.Command("go", "env", name).Output()
-		if err != nil {
-			t.Fatal(err)
-		}
-		return strings.TrimSpace(string(out))
-	}
+	goEnv := func(name string) string { return output(t, "", "go", "env", name) }
 	base := run("from", "scratch")
 	run("config", "--env", "GOMODCACHE=/modules", "--env", "GOCACHE=/cache", "--env", "GOPROXY=off", "--env", "GOTOOLCHAIN=local", base)
-	if err := os.Mkdir(filepath.Join(run("mount", base), "tmp"), 0o777); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, os.Mkdir(filepath.Join(run("mount", base), "tmp"), 0o777))
 	run("umount", base)
 	run("commit", "--quiet", base, "golang:1.26")
 	dir := commitCopy(t)
@@ -370,33 +322,27 @@ func TestContainerRunbooks(t *testing.T) {
 	for name, text := range map[string]string{"jwt": key, "url": db.URL, "postgres": "password"} {
 		write(t, filepath.Join(etc, "secrets", name), text)
 	}
-	bin := t.TempDir()
-	docker := `#!/bin/sh -eu
+	docker := writeScript(t, "docker", `set -eu
 shift
 case $1 in
 run) case " $* " in *" -T "*) ;; *) exit 1;; esac # a terminal would have stderr as stdout
   shift; while [ "$1" != worldevents ]; do
   case $1 in --env) case $2 in *=*) export "$2";; esac; shift;; esac; shift
-  done; shift; exec ` + p.Command().Path + ` "$@" 2>>"$JOURNAL";;
+  done; shift; exec `+p.Command().Path+` "$@" 2>>"$JOURNAL";;
 *) echo "$@" >>"$DONE";;
 esac
-`
+`)
 	// The journal has stderr of all containers as errors, by root's Docker.
-	const journalctl = `#!/bin/sh -eu
+	journalctl := writeScript(t, "journalctl", `set -eu
 [ "$*" = "--identifier=worldevents _UID=0 PRIORITY=3 --output=cat" ]
 cat "$JOURNAL"
-`
-	for name, text := range map[string]string{"docker": docker, "journalctl": journalctl} {
-		if err := os.WriteFile(filepath.Join(bin, name), []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	done, journal := filepath.Join(bin, "done"), filepath.Join(bin, "journal")
+`)
+	done, journal := docker+".done", journalctl+".journal"
 	run := func(script string) {
 		t.Helper()
 		script = strings.NewReplacer("/var/lib/worldevents/backups |", kept+"/backups |", "postgres://worldevents@postgres/worldevents", db.URL).Replace(script)
 		command := exec.Command("sh", "-c", script)
-		command.Dir, command.Env = etc, append(p.Env, "PATH="+bin+":"+os.Getenv("PATH"), "DONE="+done, "JOURNAL="+journal)
+		command.Dir, command.Env = etc, append(p.Env, "PATH="+filepath.Dir(docker)+":"+filepath.Dir(journalctl)+":"+os.Getenv("PATH"), "DONE="+done, "JOURNAL="+journal)
 		if out, err := command.CombinedOutput(); err != nil {
 			said, _ := os.ReadFile(journal)
 			t.Fatalf("%v %s%s\n%s", err, out, said, script)
@@ -415,14 +361,10 @@ cat "$JOURNAL"
 	if list := p.MustRun("user", "list"); strings.Contains(list, "lost") || !strings.Contains(list, "alice") {
 		t.Errorf("after the restore: %s", list)
 	}
-	if _, _, status := p.Run("session", "issue", "mallory"); status == 0 {
-		t.Error("who was blocked since the backup signs in")
-	}
+	p.Fails("blocked", "session", "issue", "mallory") // since the backup
 	run(grow)
 	if !strings.Contains(readAll(t, filepath.Join(etc, ".env")), "DATABASE_URL_FILE=secrets/url") || !strings.Contains(p.MustRun("user", "list"), "alice") {
 		t.Error("the service is not on PostgreSQL")
 	}
-	if got := readAll(t, done); got != "stop worldevents\nup --detach worldevents\nup --detach postgres\nstop worldevents\nup --detach worldevents\n" {
-		t.Errorf("docker compose %s", got)
-	}
+	servicetest.Is(t, readAll(t, done), "stop worldevents\nup --detach worldevents\nup --detach postgres\nstop worldevents\nup --detach worldevents\n", "docker compose")
 }

@@ -9,11 +9,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -24,35 +24,8 @@ import (
 // commitCopy makes a repository of one commit of the project's files as they are now.
 func commitCopy(t *testing.T) (dir string) {
 	t.Helper()
-	root, dir := servicetest.Root(t), t.TempDir()
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		name, _ := filepath.Rel(root, path)
-		switch {
-		case err != nil:
-			return err
-		case entry.Name() == "node_modules" || name == ".git" || name == "bin" || name == "dist":
-			if entry.IsDir() {
-				return fs.SkipDir
-			}
-			return nil
-		case entry.IsDir():
-			return os.MkdirAll(filepath.Join(dir, name), 0o755)
-		case !entry.Type().IsRegular():
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		info, err := entry.Info()
-		if err != nil {
-			return err
-		}
-		return os.WriteFile(filepath.Join(dir, name), text, info.Mode())
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir = t.TempDir()
+	output(t, servicetest.Root(t), "sh", "-c", `tar -cf - --exclude=node_modules --exclude=./.git --exclude=./bin --exclude=./dist . | tar -xf - -C "$0"`, dir)
 	inCopy(t, dir, nil, "git", "init", "--quiet")
 	inCopy(t, dir, nil, "git", "add", "--all")
 	inCopy(t, dir, nil, "git", "commit", "--quiet", "--message", "all")
@@ -101,23 +74,14 @@ func TestRelease(t *testing.T) {
 	if text := readAll(t, program); strings.Contains(text, dir) || strings.Contains(text, servicetest.Root(t)) {
 		t.Error("a path of the builder is in the program")
 	}
-	commit, err := exec.Command("git", "-C", dir, "rev-parse", "HEAD").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	want := "worldevents " + build.Version + "\ncommit " + strings.TrimSpace(string(commit)) + " 2030-01-02T03:04:05Z\ngo " + toolchain(t) + "\n"
+	want := "worldevents " + build.Version + "\ncommit " + output(t, dir, "git", "rev-parse", "HEAD") + " 2030-01-02T03:04:05Z\ngo " + toolchain(t) + "\n"
 	if got := servicetest.NewProgram(t).At(program).MustRun("version"); !strings.HasPrefix(got, want) {
 		t.Errorf("%s, want %s", got, want)
 	}
-	if file, err := elf.Open(program); err != nil {
-		t.Error(err)
-	} else {
-		for _, part := range file.Progs {
-			if part.Type == elf.PT_INTERP {
-				t.Error("the program is not static")
-			}
-		}
-		file.Close()
+	file := servicetest.Must(elf.Open(program))(t)
+	defer file.Close()
+	if slices.ContainsFunc(file.Progs, func(part *elf.Prog) bool { return part.Type == elf.PT_INTERP }) {
+		t.Error("the program is not static")
 	}
 	t.Run("bill", func(t *testing.T) { testBill(t, program) })
 	t.Run("signature", func(t *testing.T) { testSignature(t, dist, key) })
@@ -132,11 +96,15 @@ func TestRelease(t *testing.T) {
 			t.Errorf("%v, %s, want %s", err, out, word)
 		}
 	}
-	// Somebody who has another Go, and cannot fetch that of the release.
-	refuses("PATH="+without(t, toolchain(t))+":"+os.Getenv("PATH"), "release: go"+toolchain(t)+" is needed")
-	if err := os.WriteFile(filepath.Join(dir, "new.go"), []byte("package main\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	// Somebody has another Go, and cannot fetch that of the release.
+	unavailable := writeScript(t, "go", fmt.Sprintf(`if [ "$GOTOOLCHAIN" = go%[1]s ]; then
+  echo "go: download go%[1]s: toolchain not available" >&2
+  exit 1
+fi
+exec %[2]s "$@"
+`, toolchain(t), servicetest.Tool(t, "go")))
+	refuses("PATH="+filepath.Dir(unavailable)+":"+os.Getenv("PATH"), "release: go"+toolchain(t)+" is needed")
+	write(t, filepath.Join(dir, "new.go"), "package main\n")
 	refuses("", "new.go")
 }
 
@@ -154,23 +122,16 @@ func testBill(t *testing.T, program string) {
 			DependsOn []string
 		}
 	}
-	if err := json.Unmarshal([]byte(readAll(t, program+".cdx.json")), &bill); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.NoError(t, json.Unmarshal([]byte(readAll(t, program+".cdx.json")), &bill))
 	if bill.SerialNumber != "" || bill.Metadata.Timestamp != "" {
 		t.Errorf("each bill would differ: %q %q", bill.SerialNumber, bill.Metadata.Timestamp)
 	}
-	if sum := fmt.Sprintf("%x", sha256.Sum256([]byte(readAll(t, program)))); bill.Metadata.Component.Hashes[0].Content != sum {
-		t.Errorf("the bill is of %s, the program is %s", bill.Metadata.Component.Hashes[0].Content, sum)
-	}
+	servicetest.Is(t, bill.Metadata.Component.Hashes[0].Content, fmt.Sprintf("%x", sha256.Sum256([]byte(readAll(t, program)))), "the program of the bill")
 	listed := make(map[string]string) // versions by name
 	for _, c := range bill.Components {
 		listed[c.Name] = c.Version
 	}
-	info, err := buildinfo.ReadFile(program)
-	if err != nil {
-		t.Fatal(err)
-	}
+	info := servicetest.Must(buildinfo.ReadFile(program))(t)
 	for _, module := range info.Deps {
 		if listed[module.Path] != module.Version {
 			t.Errorf("%s %s is listed as %q", module.Path, module.Version, listed[module.Path])
@@ -204,9 +165,7 @@ func testSignature(t *testing.T, dist, key string) {
 		return command.Run()
 	}
 	sums := readAll(t, filepath.Join(dist, "SHA256SUMS"))
-	if err := verify(sums); err != nil {
-		t.Error(err)
-	}
+	servicetest.NoError(t, verify(sums))
 	if verify(sums+" ") == nil {
 		t.Error("the signature is of anything")
 	}
@@ -240,24 +199,15 @@ type packedFile struct {
 // packed returns the files of a package by their names.
 func packed(t *testing.T, path string) map[string]packedFile {
 	t.Helper()
-	unzipped, err := gzip.NewReader(strings.NewReader(readAll(t, path)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	unzipped := servicetest.Must(gzip.NewReader(strings.NewReader(readAll(t, path))))(t)
 	files := make(map[string]packedFile)
 	for archive := tar.NewReader(unzipped); ; {
 		header, err := archive.Next()
 		if err == io.EOF {
 			return files
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
-		text, err := io.ReadAll(archive)
-		if err != nil {
-			t.Fatal(err)
-		}
-		files[header.Name] = packedFile{header.Mode, string(text)}
+		servicetest.NoError(t, err)
+		files[header.Name] = packedFile{header.Mode, string(servicetest.Must(io.ReadAll(archive))(t))}
 	}
 }
 
@@ -269,17 +219,4 @@ func toolchain(t *testing.T) string {
 		t.Fatal("go.mod names no toolchain")
 	}
 	return found[1]
-}
-
-// without is a folder with a go command that says what the real one says where it cannot fetch a toolchain, and is the real
-// one in all else.
-func without(t *testing.T, version string) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	script := fmt.Sprintf("#!/bin/sh\nif [ \"$GOTOOLCHAIN\" = go%s ]; then echo \"go: download go%s: toolchain not available\" >&2; exit 1; fi\nexec %s \"$@\"\n",
-		version, version, servicetest.Tool(t, "go"))
-	if err := os.WriteFile(filepath.Join(dir, "go"), []byte(script), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }

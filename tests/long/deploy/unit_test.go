@@ -39,12 +39,8 @@ func TestUnitsAreValid(t *testing.T) {
 // The sandbox of the units is as tight as it was: systemd calls below 2 "OK", and a service without any 9.6.
 func TestUnitSandbox(t *testing.T) {
 	t.Parallel()
-	analyze := servicetest.Tool(t, "systemd-analyze")
 	for _, unit := range installedUnits(t)[:3] {
-		out, err := exec.Command(analyze, "security", "--offline=true", "--threshold=17", "--no-pager", unit).CombinedOutput()
-		if err != nil {
-			t.Errorf("%v: %s", err, out)
-		}
+		output(t, "", "systemd-analyze", "security", "--offline=true", "--threshold=17", "--no-pager", unit)
 	}
 }
 
@@ -54,9 +50,7 @@ func TestUnitsWriteOneFolder(t *testing.T) {
 	for _, name := range []string{"worldevents.service", "worldevents-backup.service", "worldevents-prune.service"} {
 		text := servicetest.Shipped(t, "deploy/"+name)
 		for _, line := range []string{"User=worldevents", "StateDirectory=worldevents", "StateDirectoryMode=0700", "WorkingDirectory=/etc/worldevents", "UMask=0077", "ProtectSystem=strict"} {
-			if !strings.Contains(text, "\n"+line+"\n") {
-				t.Errorf("%s has no line %s", name, line)
-			}
+			servicetest.Contains(t, text, "\n"+line+"\n")
 		}
 		if more := regexp.MustCompile(`(?m)^(ReadWritePaths|BindPaths|(Cache|Logs|Configuration)Directory)=.*|^Exec\w+=[-@:|]*[+!].*`).FindAllString(text, -1); len(more) > 0 {
 			t.Errorf("%s has %q", name, more)
@@ -67,37 +61,30 @@ func TestUnitsWriteOneFolder(t *testing.T) {
 // Whatever a serving process asks of the kernel, the unit allows: system calls, kinds of sockets, memory. It serves, logs,
 // rereads, writes and stops meanwhile.
 func TestUnitAllowsWhatServeDoes(t *testing.T) {
-	strace, analyze := servicetest.Tool(t, "strace"), servicetest.Tool(t, "systemd-analyze")
-	allowed := allowedCalls(t, analyze)
+	strace := servicetest.Tool(t, "strace")
+	allowed := allowedCalls(t)
 	servicetest.EachDatabase(t, func(t *testing.T, db *servicetest.Database) {
 		p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL)
-		trace, script := filepath.Join(t.TempDir(), "trace"), filepath.Join(t.TempDir(), "worldevents")
-		text := "#!/bin/sh\nexec " + strace + " -f -qq -o " + trace + " " + servicetest.Binary(t) + " \"$@\"\n"
-		if err := os.WriteFile(script, []byte(text), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		s := p.At(script).ServeReady()
-		pid := traced(t, trace)
+		trace := filepath.Join(t.TempDir(), "trace")
+		s := p.At(writeScript(t, "worldevents", "exec "+strace+" -f -qq -o "+trace+" "+servicetest.Binary(t)+" \"$@\"\n")).ServeReady()
+		id, _, _ := strings.Cut(readAll(t, trace), " ") // of the process that strace started, whose first line is execve
+		pid := servicetest.Must(strconv.Atoi(id))(t)
 		ended := false
 		t.Cleanup(func() { // strace, killed, would leave it
 			if !ended {
 				syscall.Kill(pid, syscall.SIGKILL)
 			}
 		})
-		cookies := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+		cookies := p.Issue("alice")
 		for range 20 {
-			if status, body := s.Do("POST", "/api/event/w", `{"name":"n","description":"","scheduledAt":"2030-01-01T00:00:00Z"}`, cookies); status != 200 {
-				t.Fatalf("%d %s", status, body)
-			}
+			s.Is(200, "POST", servicetest.Plaza, servicetest.EventBody, cookies)
 		}
-		s.Do("GET", "/api/event/w", "", cookies)
+		s.Is(200, "GET", servicetest.Plaza, "", cookies)
 		s.Admin("/metrics")
 		syscall.Kill(pid, syscall.SIGHUP)
-		servicetest.Eventually(t, 20*time.Second, "it rereads", func() bool { return strings.Contains(s.Log.String(), "SIGHUP") })
+		s.Says("SIGHUP", 1)
 		syscall.Kill(pid, syscall.SIGTERM)
-		if status := s.Wait(60 * time.Second); status != 0 {
-			t.Fatalf("exit status %d: %s", status, s.Log)
-		}
+		servicetest.Is(t, s.Wait(60*time.Second), 0, "exit status")
 		ended = true
 		refused := make(map[string]string)
 		for _, line := range strings.Split(readAll(t, trace), "\n") {
@@ -121,24 +108,13 @@ func TestUnitAllowsWhatServeDoes(t *testing.T) {
 
 var callName = regexp.MustCompile(`^[a-z0-9_]+$`)
 
-// traced returns the process that strace started, whose first line is execve.
-func traced(t *testing.T, trace string) int {
-	t.Helper()
-	id, _, _ := strings.Cut(readAll(t, trace), " ")
-	pid, err := strconv.Atoi(id)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pid
-}
-
 // allowedCalls returns the system calls that pass the unit's filters, which are groups of systemd's alone.
-func allowedCalls(t *testing.T, analyze string) []string {
+func allowedCalls(t *testing.T) []string {
 	t.Helper()
 	allowed := make(map[string]bool)
 	for _, line := range regexp.MustCompile(`(?m)^SystemCallFilter=(~?)(.*)$`).FindAllStringSubmatch(readAll(t, projectPath(t, "deploy/worldevents.service")), -1) {
 		for _, group := range strings.Fields(line[2]) {
-			for _, name := range callsOf(t, analyze, group) {
+			for _, name := range callsOf(t, group) {
 				allowed[name] = line[1] == ""
 			}
 		}
@@ -157,17 +133,13 @@ func allowedCalls(t *testing.T, analyze string) []string {
 }
 
 // callsOf expands a group, and the groups in it.
-func callsOf(t *testing.T, analyze, group string) (names []string) {
+func callsOf(t *testing.T, group string) (names []string) {
 	t.Helper()
-	out, err := exec.Command(analyze, "syscall-filter", "--no-pager", group).Output()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, line := range strings.Split(string(out), "\n")[1:] {
+	for _, line := range strings.Split(output(t, "", "systemd-analyze", "syscall-filter", "--no-pager", group), "\n")[1:] {
 		switch name := strings.TrimSpace(line); {
 		case name == "" || strings.HasPrefix(name, "#"):
 		case strings.HasPrefix(name, "@"):
-			names = append(names, callsOf(t, analyze, name)...)
+			names = append(names, callsOf(t, name)...)
 		default:
 			names = append(names, name)
 		}

@@ -24,7 +24,8 @@ var databases = []func(testing.TB) *servicetest.Database{servicetest.SQLite, ser
 
 // join has users u join events e, behind the service's back: all those of which a condition is true.
 func join(db *servicetest.Database, condition string) {
-	db.Exec("INSERT INTO rsvps (event_number, user_number, username, created_at) SELECT e.number, u.number, u.username, e.created_at FROM events e, users u WHERE " + condition)
+	db.Exec(`INSERT INTO rsvps (event_number, user_number, username, created_at)
+		SELECT e.number, u.number, u.username, e.created_at FROM events e, users u WHERE ` + condition)
 }
 
 // under returns the program as a command of the shell runs it, whose last arguments are the program and its own.
@@ -51,11 +52,10 @@ func signIn(t *testing.T, transport http.RoundTripper, address, name string) *us
 	t.Helper()
 	u := &user{servicetest.NewBrowser(address, transport)}
 	var res response
-	for end := time.Now().Add(20 * time.Second); res.Status != 303 && time.Now().Before(end); {
-		if res = u.SignIn(name); res.Status != 303 && res.Status < 500 {
-			break
-		}
-	}
+	servicetest.Eventually(t, 20*time.Second, name+" signs in", func() bool {
+		res = u.SignIn(name)
+		return res.Status < 500
+	})
 	if res.Status != 303 || len(u.Cookies) != 2 {
 		t.Fatalf("sign in: %v", res)
 	}
@@ -117,47 +117,35 @@ func (u *user) list(t *testing.T, world string) (l list) {
 	return l
 }
 
-// keeps fails the test unless all of these events are in the world, which were acknowledged.
+// keeps fails the test unless all of these events are in the world, which were acknowledged, and somebody has joined each: who made it.
 func (u *user) keeps(t *testing.T, world string, acknowledged []string) {
 	t.Helper()
 	there := make(map[string]bool)
 	for _, e := range u.list(t, world).Events {
-		there[e.ID] = true
+		there[e.ID] = len(e.RSVPs) > 0
 	}
 	for _, id := range acknowledged {
 		if !there[id] {
-			t.Errorf("event %s was acknowledged and is lost", id)
+			t.Errorf("event %s was acknowledged and is lost, or its creator is", id)
 		}
 	}
 }
 
-// workers runs work(0) to work(n-1) at once, each again and again until stop is closed, and returns a function that
-// waits for them.
-func workers(n int, stop <-chan struct{}, work func(i int)) (wait func()) {
+// working runs work(0) to work(n-1) at once, each again and again until stop is called, which waits for them.
+func working(n int, work func(i int)) (stop func()) {
 	var all sync.WaitGroup
+	var ended atomic.Bool
 	for i := range n {
 		all.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-					work(i)
-				}
+			for !ended.Load() {
+				work(i)
 			}
 		})
 	}
-	return all.Wait
-}
-
-// working is workers until stop is called, which waits for them.
-func working(n int, work func(i int)) (stop func()) {
-	end := make(chan struct{})
-	wait := workers(n, end, work)
-	return sync.OnceFunc(func() {
-		close(end)
-		wait()
-	})
+	return func() {
+		ended.Store(true)
+		all.Wait()
+	}
 }
 
 // yardstick measures how long the machine has others wait: requests that need no database, and whatever else a test measures.

@@ -53,7 +53,7 @@ func TestWALBehindSnapshot(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			p, db := largeWorldsOnSQLite(t)
 			end := snapshot(t, db)
-			servicetest.AddEvents(&servicetest.Service{Database: db}, "unread", 7000, 1600, 2031, strings.Repeat("x", 50<<10)) // 80 MB
+			servicetest.AddEvents(&servicetest.Service{Database: db}, "unread", 6000, 1600, 2031, strings.Repeat("x", 50<<10)) // 80 MB
 			load := startReadersAndWriters(t, p)
 			var size, blocked float64
 			servicetest.Eventually(t, time.Minute, "the metrics say that the snapshot holds back the log", func() bool {

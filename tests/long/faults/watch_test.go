@@ -97,10 +97,10 @@ func newAudience(t *testing.T, one, two *servicetest.Program) *audience {
 		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	wait := workers(len(a.watchers), ctx.Done(), func(i int) { a.watchers[i].watch(ctx) })
+	stop := working(len(a.watchers), func(i int) { a.watchers[i].watch(ctx) })
 	t.Cleanup(func() {
 		cancel()
-		wait()
+		stop()
 		for _, w := range a.watchers {
 			if w.bad != "" {
 				t.Errorf("a watcher got %s", w.bad)
