@@ -31,10 +31,7 @@ type Certificate struct {
 // NewCertificate makes a certificate for localhost, 127.0.0.1 and names, of which so much time is over and left.
 func NewCertificate(tb testing.TB, over, left time.Duration, names ...string) Certificate {
 	tb.Helper()
-	c, err := newCertificate(over, left, names...)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	c := Must(newCertificate(over, left, names...))(tb)
 	return c
 }
 
@@ -87,13 +84,9 @@ func newCertificate(over, left time.Duration, names ...string) (c Certificate, e
 // Write writes cert.pem and key.pem into a folder, which it makes.
 func (c Certificate) Write(tb testing.TB, dir string) {
 	tb.Helper()
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		tb.Fatal(err)
-	}
+	NoError(tb, os.MkdirAll(dir, 0o700))
 	for name, text := range map[string][]byte{"cert.pem": c.Cert, "key.pem": c.Key} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			tb.Fatal(err)
-		}
+		NoError(tb, os.WriteFile(filepath.Join(dir, name), text, 0o600))
 	}
 }
 

@@ -25,9 +25,7 @@ func Check(t *testing.T, p *Program) (result Checked, stderr string) {
 		t.Errorf("status %d: %s %s", status, stdout, stderr)
 	}
 	for _, secret := range []string{string(Key), "s3cr3t"} {
-		if strings.Contains(stdout+stderr, secret) {
-			t.Errorf("prints %s: %s %s", secret, stdout, stderr)
-		}
+		Lacks(t, stdout+stderr, secret)
 	}
 	for _, f := range result.Findings {
 		if line := f.Level + ": " + f.About + ": " + f.Text + "\n"; strings.Contains(stderr, line) != (f.Level != "ok") {

@@ -57,9 +57,7 @@ func (j jar) SetCookies(u *url.URL, cookies []*http.Cookie) {
 func (s *Service) SignIn(username string) *Client {
 	s.tb.Helper()
 	session, err := s.Server.SignIn(context.Background(), models.Who{Username: username}, true)
-	if err != nil {
-		s.tb.Fatal(err)
-	}
+	NoError(s.tb, err)
 	c := s.Client()
 	c.Session = session
 	c.SetCookie("token", session.Token)
@@ -190,13 +188,9 @@ func (c *Client) Do(method, path, body string, with ...RequestOption) *Response 
 func (s *Service) Raw(text string) string {
 	s.tb.Helper()
 	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
-	if err != nil {
-		s.tb.Fatal(err)
-	}
+	NoError(s.tb, err)
 	defer conn.Close()
-	if _, err := io.WriteString(conn, text); err != nil {
-		s.tb.Fatal(err)
-	}
+	Must(io.WriteString(conn, text))(s.tb)
 	var response []byte
 	for buffer := make([]byte, 64<<10); ; {
 		conn.SetReadDeadline(time.Now().Add(rawPatience(response)))

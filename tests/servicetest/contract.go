@@ -28,30 +28,21 @@ import (
 // Contract is the text of openapi.yaml.
 func Contract(tb testing.TB) []byte {
 	tb.Helper()
-	text, err := os.ReadFile(filepath.Join(Root(tb), "openapi.yaml"))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	text := Must(os.ReadFile(filepath.Join(Root(tb), "openapi.yaml")))(tb)
 	return text
 }
 
 // Document is openapi.yaml, read and checked once for all tests of a process.
 func Document(tb testing.TB) *openapi3.T {
 	tb.Helper()
-	doc, err := document(tb)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	doc := Must(document(tb))(tb)
 	return doc
 }
 
 // contract is openapi.yaml as the service reads it.
 func contract(tb testing.TB) *server.Contract {
 	tb.Helper()
-	c, err := contractOf(tb)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	c := Must(contractOf(tb))(tb)
 	return c
 }
 

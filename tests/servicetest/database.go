@@ -42,9 +42,7 @@ func writeTemplate(tb testing.TB, path string) {
 	if sqliteTemplate.err != nil {
 		tb.Fatal(sqliteTemplate.err)
 	}
-	if err := os.WriteFile(path, sqliteTemplate.content, 0o600); err != nil {
-		tb.Fatal(err)
-	}
+	NoError(tb, os.WriteFile(path, sqliteTemplate.content, 0o600))
 }
 
 // EmptySQLite names a file that does not exist yet.
@@ -89,10 +87,7 @@ func migrate(url string) error {
 
 func open(tb testing.TB, dialect, driver, url, dsn string) *Database {
 	tb.Helper()
-	db, err := sql.Open(driver, dsn)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	db := Must(sql.Open(driver, dsn))(tb)
 	db.SetMaxOpenConns(2)
 	tb.Cleanup(func() { db.Close() })
 	return &Database{Dialect: dialect, URL: url, DB: db, tb: tb}
@@ -156,10 +151,7 @@ func (d *Database) Stranger(role string) *Database {
 		d.TryExec("DROP OWNED BY " + role)
 		d.TryExec("DROP ROLE " + role)
 	})
-	u, err := url.Parse(d.URL)
-	if err != nil {
-		d.tb.Fatal(err)
-	}
+	u := Must(url.Parse(d.URL))(d.tb)
 	u.User = url.User(role)
 	return open(d.tb, "postgres", "pgx", u.String(), u.String())
 }
@@ -194,10 +186,7 @@ func (d *Database) Restore(s Snapshot) {
 }
 
 func (d *Database) name() string {
-	u, err := url.Parse(d.URL)
-	if err != nil {
-		d.tb.Fatal(err)
-	}
+	u := Must(url.Parse(d.URL))(d.tb)
 	return strings.TrimPrefix(u.Path, "/")
 }
 
@@ -216,18 +205,13 @@ func (d *Database) admin(statement string) {
 // Lock keeps everybody else from a table of PostgreSQL, and from changing any of SQLite, until release is called.
 func Lock(t *testing.T, db *Database, table string) (release func()) {
 	t.Helper()
-	conn, err := db.DB.Conn(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	conn := Must(db.DB.Conn(context.Background()))(t)
 	statements := []string{"BEGIN IMMEDIATE"}
 	if db.Dialect == "postgres" {
 		statements = []string{"BEGIN", "LOCK TABLE " + table}
 	}
 	for _, statement := range statements {
-		if _, err := conn.ExecContext(context.Background(), statement); err != nil {
-			t.Fatal(err)
-		}
+		Must(conn.ExecContext(context.Background(), statement))(t)
 	}
 	return func() {
 		conn.ExecContext(context.Background(), "ROLLBACK")
@@ -257,15 +241,10 @@ func (d *Database) AwaitLock(t *testing.T) {
 // BeginTx runs statements in a transaction that is rolled back when the test ends.
 func BeginTx(t *testing.T, db *Database, statements ...string) *sql.Tx {
 	t.Helper()
-	tx, err := db.DB.BeginTx(context.Background(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	tx := Must(db.DB.BeginTx(context.Background(), nil))(t)
 	t.Cleanup(func() { tx.Rollback() })
 	for _, statement := range statements {
-		if _, err := tx.Exec(statement); err != nil {
-			t.Fatal(err)
-		}
+		Must(tx.Exec(statement))(t)
 	}
 	return tx
 }
@@ -278,8 +257,6 @@ func CommitUnder(t *testing.T, db *Database, tx *sql.Tx, least time.Duration, fn
 	Eventually(t, 20*time.Second, "somebody waits for the lock", func() bool {
 		return db.Count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND now() - backend_start >= make_interval(secs => ?)", least.Seconds()) > 0
 	})
-	if err := tx.Commit(); err != nil {
-		t.Fatal(err)
-	}
+	NoError(t, tx.Commit())
 	wait.Wait()
 }

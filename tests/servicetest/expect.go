@@ -43,9 +43,7 @@ func (s *Process) Stop() {
 // Is fails the test unless the response has this status.
 func (res Result) Is(tb testing.TB, status int) {
 	tb.Helper()
-	if res.Status != status {
-		tb.Errorf("%v, want %d", res, status)
-	}
+	Is(tb, res.Status, status, "%v", res)
 }
 
 // Ask is Do with all of the response.

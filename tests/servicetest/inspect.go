@@ -10,33 +10,22 @@ import (
 // Memory returns how many bytes of memory the process has (VmRSS; RssAnon without files) or has had at most (VmHWM).
 func (s *Process) Memory(what string) int {
 	s.tb.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.command.Process.Pid))
-	if err != nil {
-		s.tb.Fatal(err)
-	}
+	status := Must(os.ReadFile(fmt.Sprintf("/proc/%d/status", s.command.Process.Pid)))(s.tb)
 	_, rest, _ := strings.Cut(string(status), what+":")
-	kilobytes, err := strconv.Atoi(strings.Fields(rest)[0])
-	if err != nil {
-		s.tb.Fatal(err)
-	}
+	kilobytes := Must(strconv.Atoi(strings.Fields(rest)[0]))(s.tb)
 	return kilobytes << 10
 }
 
 // ForgetPeak makes the peak of memory begin anew.
 func (s *Process) ForgetPeak() {
 	s.tb.Helper()
-	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.command.Process.Pid), []byte("5"), 0); err != nil {
-		s.tb.Fatal(err)
-	}
+	NoError(s.tb, os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", s.command.Process.Pid), []byte("5"), 0))
 }
 
 // Files returns how many file descriptors the process has open, sockets included.
 func (s *Process) Files() int {
 	s.tb.Helper()
-	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.command.Process.Pid))
-	if err != nil {
-		s.tb.Fatal(err)
-	}
+	entries := Must(os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.command.Process.Pid)))(s.tb)
 	return len(entries)
 }
 

@@ -63,7 +63,7 @@ func (s *Service) ExpiredSession(of server.Session) string {
 // Sign makes a JWT of any header and claims, however odd their text, with HS256.
 func Sign(key []byte, header, claims string) string { return SignWith(sha256.New, key, header, claims) }
 
-// SignWith is Sign with any hash: HS384 and HS512 besides HS256.
+// SignWith is Sign with any hash.
 func SignWith(h func() hash.Hash, key []byte, header, claims string) string {
 	signed := Base64(header) + "." + Base64(claims)
 	return signed + "." + Base64(string(MAC(h, key, signed)))
@@ -79,11 +79,8 @@ func MAC(h func() hash.Hash, key []byte, text string) []byte {
 // Base64 is base64url without padding.
 func Base64(text string) string { return base64.RawURLEncoding.EncodeToString([]byte(text)) }
 
-// SHA384 and SHA512 are hashes for SignWith.
-var (
-	SHA384 = sha512.New384
-	SHA512 = sha512.New
-)
+// SHA512 is a hash for SignWith.
+var SHA512 = sha512.New
 
 // KeyID is the kid of a key: the first 16 hexadecimal digits of its SHA-256.
 func KeyID(key []byte) string {

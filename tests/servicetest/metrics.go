@@ -3,6 +3,7 @@ package servicetest
 import (
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"regexp"
 	"strconv"
@@ -19,18 +20,12 @@ func Metrics(t *testing.T, s *Service) string {
 	return text
 }
 
+// AdminGet asks the operator's listener.
 func AdminGet(t *testing.T, s *Service, path string) (int, string) {
 	t.Helper()
-	res, err := http.Get(s.AdminURL + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	res := Must(http.Get(s.AdminURL + path))(t)
 	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, string(text)
+	return res.StatusCode, string(Must(io.ReadAll(res.Body))(t))
 }
 
 // Held is how much is held of what, by its name in worldevents_held.
@@ -42,12 +37,24 @@ func Held(t *testing.T, s *Service, of string) int {
 // Metric is the value of a metric, which is named with its labels.
 func Metric(t *testing.T, s *Service, name string) float64 {
 	t.Helper()
-	match := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindStringSubmatch(Metrics(t, s))
+	return metric(t, Metrics(t, s), name)
+}
+
+// Metric is the value of a metric of the process, which is named with its labels; NaN where there is none.
+func (s *Process) Metric(name string) float64 {
+	s.tb.Helper()
+	_, text := s.AdminBody("/metrics")
+	return metric(s.tb, text, name)
+}
+
+func metric(tb testing.TB, text, name string) float64 {
+	tb.Helper()
+	match := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindStringSubmatch(text)
 	if match == nil {
-		t.Fatalf("no metric %s", name)
+		tb.Errorf("no metric %s", name)
+		return math.NaN()
 	}
-	value, _ := strconv.ParseFloat(match[1], 64)
-	return value
+	return Must(strconv.ParseFloat(match[1], 64))(tb)
 }
 
 // Metric is the value of a metric, or the sum of all with the name if it has labels.

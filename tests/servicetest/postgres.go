@@ -78,9 +78,7 @@ var skipped sync.Once
 func createDatabase(tb testing.TB, options string) *Database {
 	tb.Helper()
 	name := fmt.Sprintf("worldevents_%d_%d", os.Getpid(), cluster.made.Add(1))
-	if _, err := cluster.admin.Exec("CREATE DATABASE " + name + options); err != nil {
-		tb.Fatal(err)
-	}
+	Must(cluster.admin.Exec("CREATE DATABASE " + name + options))(tb)
 	tb.Cleanup(func() { cluster.admin.Exec("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)") })
 	u := *cluster.url
 	u.Path = "/" + name
@@ -304,9 +302,7 @@ var lastGiven = struct {
 func FreePort(tb testing.TB) int {
 	tb.Helper()
 	port, release, err := ReservePort()
-	if err != nil {
-		tb.Fatal(err)
-	}
+	NoError(tb, err)
 	tb.Cleanup(release)
 	return port
 }

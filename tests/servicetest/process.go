@@ -248,10 +248,8 @@ func (p *Program) ServeReady() *Process {
 func (s *Process) Says(text string, n int) {
 	s.tb.Helper()
 	times := func() int { return strings.Count(s.Log.String(), text) }
-	Eventually(s.tb, 20*time.Second, fmt.Sprintf("the log says %d times %s", n, text), func() bool { return times() >= n })
-	if got := times(); got != n {
-		s.tb.Errorf("the log says %d times %s, want %d", got, text, n)
-	}
+	Eventually(s.tb, 40*time.Second, fmt.Sprintf("the log says %d times %s", n, text), func() bool { return times() >= n })
+	Is(s.tb, times(), n, "times that the log says %s", text)
 }
 
 // AwaitMessage waits until the log has a line with this message, which may come after what it says has been seen. It returns
@@ -263,6 +261,25 @@ func (s *Process) AwaitMessage(message string) (log string) {
 		return strings.Contains(log, `"msg":"`+message+`"`) || strings.Contains(log, " msg="+message+" ") || strings.Contains(log, " msg="+message+"\n")
 	})
 	return log
+}
+
+// AwaitLog waits until the log has a text, which may come after what it says has been seen.
+func (s *Process) AwaitLog(text string) {
+	s.tb.Helper()
+	s.awaitLog(0, text)
+}
+
+func (s *Process) awaitLog(from int, text string) {
+	s.tb.Helper()
+	Eventually(s.tb, 40*time.Second, "the log says "+text, func() bool { return strings.Contains(s.Log.String()[from:], text) })
+}
+
+// HangUp sends SIGHUP, and waits until the log says this of it.
+func (s *Process) HangUp(want string) {
+	s.tb.Helper()
+	from := len(s.Log.String())
+	s.Signal(syscall.SIGHUP)
+	s.awaitLog(from, want)
 }
 
 // Readiness waits until /readyz has this status. If it does not in time, the test fails with what it said last, and with the log.

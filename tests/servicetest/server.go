@@ -45,9 +45,7 @@ func NewPostgresServer(tb testing.TB, settings ...string) *PostgresServer {
 func NewPostgresServerOf(tb testing.TB, bin string, settings ...string) *PostgresServer {
 	tb.Helper()
 	s := newPostgresServer(tb, bin, settings)
-	if err := initialize(s.bin, s.data(), s.attributes); err != nil {
-		tb.Fatal(err)
-	}
+	NoError(tb, initialize(s.bin, s.data(), s.attributes))
 	s.Start()
 	s.Exec("CREATE DATABASE worldevents")
 	return s
@@ -56,9 +54,7 @@ func NewPostgresServerOf(tb testing.TB, bin string, settings ...string) *Postgre
 func newPostgresServer(tb testing.TB, bin string, settings []string) *PostgresServer {
 	tb.Helper()
 	dir, err := os.MkdirTemp("/tmp", "we") // short: the path of a socket has at most 107 bytes
-	if err != nil {
-		tb.Fatal(err)
-	}
+	NoError(tb, err)
 	s := &PostgresServer{Addr: FreeAddress(tb), tb: tb, bin: bin, dir: dir, settings: settings}
 	tb.Cleanup(func() {
 		s.Kill()
@@ -123,10 +119,7 @@ func (s *PostgresServer) CopyOf(tb testing.TB, d *Database) *Database {
 // Log is what the server has logged.
 func (s *PostgresServer) Log() string {
 	s.tb.Helper()
-	log, err := os.ReadFile(filepath.Join(s.dir, "log"))
-	if err != nil {
-		s.tb.Fatal(err)
-	}
+	log := Must(os.ReadFile(filepath.Join(s.dir, "log")))(s.tb)
 	return string(log)
 }
 
@@ -172,9 +165,7 @@ func (s *PostgresServer) Start() {
 func (s *PostgresServer) start(args []string) {
 	s.tb.Helper()
 	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	if err != nil {
-		s.tb.Fatal(err)
-	}
+	NoError(s.tb, err)
 	defer log.Close()
 	command := exec.Command(filepath.Join(s.bin, "postgres"), args...)
 	command.Dir, command.SysProcAttr, command.Stdout, command.Stderr = s.dir, s.attributes, log, log
@@ -220,9 +211,7 @@ func (s *PostgresServer) Upgrade(bin string) {
 	s.process.Signal(syscall.SIGINT)
 	<-s.ended
 	old, from := s.data()+".old", s.bin
-	if err := errors.Join(os.Rename(s.data(), old), initdb(bin, s.data(), s.attributes)); err != nil {
-		s.tb.Fatal(err)
-	}
+	NoError(s.tb, errors.Join(os.Rename(s.data(), old), initdb(bin, s.data(), s.attributes)))
 	s.bin = bin
 	checksums := exec.Command(filepath.Join(bin, "pg_checksums"), "--disable", "--no-sync", "-D", s.data())
 	checksums.SysProcAttr = s.attributes
@@ -297,9 +286,6 @@ func (s *PostgresServer) Promote() {
 // owns dir. They die with us.
 func Unprivileged(tb testing.TB, dir string) *syscall.SysProcAttr {
 	tb.Helper()
-	attributes, err := unprivileged(dir)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	attributes := Must(unprivileged(dir))(tb)
 	return attributes
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
+	"encoding/json"
 	"flag"
 	"log/slog"
 	"net"
@@ -114,9 +115,7 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 	}
 	var err error
 	s.Store, err = models.Open(stored)
-	if err != nil {
-		tb.Fatal(err)
-	}
+	NoError(tb, err)
 	s.Options.Store = s.Store
 	if s.Server, err = server.New(s.Options.Options); err != nil {
 		tb.Fatal(err)
@@ -159,10 +158,7 @@ func listen(tb testing.TB) net.Listener {
 		}
 		return err
 	}}
-	l, err := config.Listen(context.Background(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
+	l := Must(config.Listen(context.Background(), "tcp", "127.0.0.1:0"))(tb)
 	return l
 }
 
@@ -242,6 +238,18 @@ func (l *Log) String() string {
 	return l.text.String()
 }
 
+// Lines are the lines of the log with a message, as JSON has them: numbers are float64.
+func (l *Log) Lines(tb testing.TB, message string) (lines []map[string]any) {
+	tb.Helper()
+	for text := range strings.Lines(l.String()) {
+		var line map[string]any
+		if NoError(tb, json.Unmarshal([]byte(text), &line)); line["msg"] == message {
+			lines = append(lines, line)
+		}
+	}
+	return lines
+}
+
 // Clock tells real time until it is moved or frozen.
 type Clock struct {
 	mu     sync.Mutex
@@ -317,10 +325,7 @@ func MainLong(m *testing.M) int {
 // AddUser makes a user without a session and returns the id.
 func (s *Service) AddUser(username string) string {
 	s.tb.Helper()
-	user, err := s.Store.AddUser(context.Background(), username)
-	if err != nil {
-		s.tb.Fatal(err)
-	}
+	user := Must(s.Store.AddUser(context.Background(), username))(s.tb)
 	return user.ID.String()
 }
 

@@ -15,10 +15,7 @@ const UnitFile = "deploy/worldevents.service"
 // Shipped is the text of a file of the project.
 func Shipped(tb testing.TB, name string) string {
 	tb.Helper()
-	text, err := os.ReadFile(filepath.Join(Root(tb), filepath.FromSlash(name)))
-	if err != nil {
-		tb.Fatal(err)
-	}
+	text := Must(os.ReadFile(filepath.Join(Root(tb), filepath.FromSlash(name))))(tb)
 	return string(text)
 }
 
@@ -64,10 +61,6 @@ func Pages(tb testing.TB) (pages []string) {
 // WriteSecret replaces a file in one step, as the runbooks do.
 func WriteSecret(tb testing.TB, path, text string) {
 	tb.Helper()
-	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
-		tb.Fatal(err)
-	}
-	if err := os.Rename(path+".new", path); err != nil {
-		tb.Fatal(err)
-	}
+	NoError(tb, os.WriteFile(path+".new", []byte(text), 0o600))
+	NoError(tb, os.Rename(path+".new", path))
 }

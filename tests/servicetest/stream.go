@@ -46,9 +46,7 @@ func OpenListAt(t *testing.T, s *Service, c *Client, path string) (*http.Respons
 	var conn *net.TCPConn
 	Eventually(t, time.Minute, path+" is not refused", func() bool {
 		plain, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "https://"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		NoError(t, err)
 		conn = plain.(*net.TCPConn)
 		conn.SetReadBuffer(4 << 10) // or the kernel would take megabytes for a client that reads nothing
 		secured := tls.Client(conn, &tls.Config{InsecureSkipVerify: true})

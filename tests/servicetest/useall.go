@@ -131,15 +131,11 @@ func UseAll(t *testing.T, s *Service) {
 func useEventsPage(t *testing.T, c *Client, id string) {
 	t.Helper()
 	for _, query := range []string{"", "?world=w", "?past=true", "?list=made&past=true&after=4070908800000." + id, "?list=joined&world=w&after=0." + id} {
-		if res := c.Get("/events" + query); res.Status != 200 {
-			t.Errorf("%s: %d", query, res.Status)
-		}
+		c.Get("/events" + query).Has(200)
 	}
 	other := c.Create("w", "other", When)
 	form := url.Values{"id": {other}, "shown": {""}, "name": {"Other"}, "description": {""}, "scheduledAt": {"2031-01-02T03:04"}}
-	if res := c.Post("/events/edit", form.Encode(), AsForm); res.Status != 409 {
-		t.Errorf("%d %s", res.Status, res.Body)
-	}
+	c.Post("/events/edit", form.Encode(), AsForm).Has(409)
 	c.Post("/events/leave", "id="+other, AsForm).Is(204, "")
 	c.Post("/events/cancel", "id="+other, AsForm).Is(204, "")
 	c.Post("/events/cancel", "id="+other, AsForm).IsError(404, "event_not_found")
