@@ -125,9 +125,7 @@ func public(s *servicetest.Service, path string) *url.URL {
 func (j jar) seed(s *servicetest.Service) {
 	j.t.Helper()
 	issued, err := s.Server.SignIn(context.Background(), models.Who{Username: "alice"}, true)
-	if err != nil {
-		j.t.Fatal(err)
-	}
+	servicetest.NoError(j.t, err)
 	j.keep(s, s.Client().Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken="+issued.RefreshToken)).Is(200, servicetest.Success))
 }
 

@@ -24,12 +24,13 @@ func TestJWTOfAnotherUsersSession(t *testing.T) {
 		_, claims := servicetest.DecodeJWT(t, bob.Session.Token)
 		for _, ttl := range []time.Duration{time.Minute, -time.Second} {
 			mixed := "token=" + s.JWT(s.Claims(alice.Session.UserID, ttl).And("sid", claims["sid"]))
-			for _, refreshToken := range []string{alice.Session.RefreshToken, bob.Session.RefreshToken} {
-				if ttl < 0 {
+			code := "invalid_token"
+			if ttl < 0 {
+				code = "token_expired"
+				for _, refreshToken := range []string{alice.Session.RefreshToken, bob.Session.RefreshToken} {
 					s.Client().Get(servicetest.SessionPath, servicetest.Cookies(mixed+"; refreshToken="+refreshToken)).Is(400, servicetest.SessionInvalidRefresh).SetsNoCookie()
 				}
 			}
-			code := map[bool]string{true: "invalid_token", false: "token_expired"}[ttl > 0]
 			for _, tag := range []string{"", "*"} {
 				s.Client().Get(servicetest.Plaza, servicetest.Cookies(mixed), servicetest.IfNoneMatch(tag)).IsError(401, code)
 			}
@@ -196,13 +197,9 @@ func TestSessionMaxAge(t *testing.T) {
 			if s.Clock.Freeze(now); test.at > 0 {
 				res = alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 			}
-			if got := expires(t, res).Sub(now); got != test.lives {
-				t.Errorf("after %v the JWT lives %v, want %v", test.at, got, test.lives)
-			}
+			servicetest.Is(t, expires(t, res).Sub(now), test.lives, "after %v the JWT lives", test.at)
 			for _, line := range res.Header.Values("Set-Cookie") {
-				if want := fmt.Sprintf("; Max-Age=%d;", (30*time.Minute-test.at)/time.Second); !strings.Contains(line, want) {
-					t.Errorf("after %v there is no %s in %s", test.at, want, line)
-				}
+				servicetest.Contains(t, line, fmt.Sprintf("; Max-Age=%d;", (30*time.Minute-test.at)/time.Second))
 			}
 		}
 		alice.Get(servicetest.Plaza).Is(200, servicetest.List())
@@ -210,8 +207,11 @@ func TestSessionMaxAge(t *testing.T) {
 		alice.Get(servicetest.Plaza).IsError(401, "token_expired")
 		alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
 		alice.Get(servicetest.SessionPath).Is(400, servicetest.SessionInvalidRefresh).SetsNoCookie()
-	}, func(o *servicetest.Options) { o.Sessions.MaxAge = 30 * time.Minute })
+	}, halfAnHour)
 }
+
+// halfAnHour is how long a session lives.
+func halfAnHour(o *servicetest.Options) { o.Sessions.MaxAge = 30 * time.Minute }
 
 // In the last second of a session there is nothing to refresh: JWTs have whole seconds, and that one would have expired.
 func TestSessionMaxAgeLastSecond(t *testing.T) {
@@ -232,7 +232,7 @@ func TestSessionMaxAgeLastSecond(t *testing.T) {
 				alice.Get(servicetest.SessionPath).Is(400, servicetest.SessionInvalidRefresh).SetsNoCookie()
 			}
 		}
-	}, func(o *servicetest.Options) { o.Sessions.MaxAge = 30 * time.Minute })
+	}, halfAnHour)
 }
 
 // A session that is over takes no place of one that lives, however late it was refreshed.
@@ -249,19 +249,16 @@ func TestSessionMaxAgeAndLimit(t *testing.T) {
 		after(31)
 		s.SignIn("alice")
 		young.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
-	}, upTo(2), func(o *servicetest.Options) { o.Sessions.MaxAge = 30 * time.Minute })
+	}, upTo(2), halfAnHour)
 }
 
 // prune walks all sessions.
 func prune(t *testing.T, s *servicetest.Service) (deleted int64) {
 	t.Helper()
 	for last, again := (models.ID{}), true; again; again = !last.IsZero() {
-		var n int64
-		var err error
-		if last, n, err = s.Store.PruneSessions(t.Context(), last); err != nil {
-			t.Fatal(err)
-		}
-		deleted += n
+		next, n, err := s.Store.PruneSessions(t.Context(), last)
+		servicetest.NoError(t, err)
+		last, deleted = next, deleted+n
 	}
 	return deleted
 }
@@ -280,9 +277,7 @@ func TestPruneSessions(t *testing.T) {
 			deleted int64
 		}{{15*time.Minute - time.Second, 0}, {16 * time.Minute, 0}, {16*time.Minute + time.Second, 2}, {720*time.Hour - time.Second, 0}} {
 			s.Clock.Freeze(begin.Add(step.at))
-			if n := prune(t, s); n != step.deleted {
-				t.Errorf("after %v: %d rows deleted, want %d", step.at, n, step.deleted)
-			}
+			servicetest.Is(t, prune(t, s), step.deleted, "after %v: rows deleted", step.at)
 			if step.at < 15*time.Minute {
 				displaced.Get(servicetest.Plaza).Is(200, servicetest.List())
 			}
@@ -290,12 +285,9 @@ func TestPruneSessions(t *testing.T) {
 		fresh.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 		s.Clock.Freeze(begin.Add(720*time.Hour + 16*time.Minute + time.Second))
 		user.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh)
-		if n := prune(t, s); n != 1 {
-			t.Errorf("%d rows deleted, want bob's", n)
-		}
-		if fresh.Get(servicetest.Plaza).IsError(401, "token_expired"); s.Database.Count("sessions") != 1 {
-			t.Error("want alice's session alone")
-		}
+		servicetest.Is(t, prune(t, s), 1, "rows deleted: bob's")
+		servicetest.Is(t, s.Database.Count("sessions"), 1, "sessions, which is alice's")
+		fresh.Get(servicetest.Plaza).IsError(401, "token_expired")
 		fresh.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 	})
 }
@@ -314,13 +306,7 @@ func TestManySessions(t *testing.T) {
 			left         int
 		}{
 			{"prune", "2001-01-01 00:00:00+00:00", func() int64 { return prune(t, s) }, 0},
-			{"revoke", "2999-01-01 00:00:00+00:00", func() int64 {
-				n, err := s.Store.RevokeAll(t.Context())
-				if err != nil {
-					t.Error(err)
-				}
-				return n
-			}, 2000},
+			{"revoke", "2999-01-01 00:00:00+00:00", func() int64 { return servicetest.Must(s.Store.RevokeAll(t.Context()))(t) }, 2000},
 		} {
 			s.Run(t, test.name, func(t *testing.T) {
 				s.Database.Exec(fmt.Sprintf(`
@@ -328,15 +314,9 @@ func TestManySessions(t *testing.T) {
 					WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000)
 					SELECT %s, '%s', %s, '2000-01-01 00:00:00+00:00', '', '', '2000-01-01 00:00:00+00:00', '%s', %[3]s, %[3]s FROM n`,
 					id, user, hash, test.expiry))
-				if n := test.change(); n != 2000 {
-					t.Errorf("%d rows, want 2000", n)
-				}
-				if n := s.Database.Count("sessions WHERE token_hash IS NULL"); n != test.left {
-					t.Errorf("%d rows are left, want %d", n, test.left)
-				}
-				if n := test.change(); n != 0 {
-					t.Errorf("%d rows the second time", n)
-				}
+				servicetest.Is(t, test.change(), 2000, "rows")
+				servicetest.Is(t, s.Database.Count("sessions WHERE token_hash IS NULL"), test.left, "rows are left")
+				servicetest.Is(t, test.change(), 0, "rows the second time")
 			})
 		}
 	})
@@ -364,14 +344,10 @@ func TestSessionsInExecModes(t *testing.T) {
 			spentAt(s, spent)
 			first.Post(servicetest.Plaza, servicetest.EventBody).IsError(401, "invalid_token")
 			second.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
-			if n := prune(t, s); n != 1 {
-				t.Errorf("%d rows deleted", n)
-			}
+			servicetest.Is(t, prune(t, s), 1, "rows deleted")
 			second.Post("/sign-out?everywhere=true", "").Is(204, "")
 			third := s.SignIn("alice")
-			if n, err := s.Store.RevokeAll(t.Context()); n != 1 || err != nil {
-				t.Errorf("%d, %v", n, err)
-			}
+			servicetest.Is(t, servicetest.Must(s.Store.RevokeAll(t.Context()))(t), 1, "sessions revoked")
 			third.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh)
 		})
 	}

@@ -18,7 +18,10 @@ const (
 	curl    = "curl/8.9.1"
 )
 
-const nobody = "Nobody is signed in here"
+const (
+	nobody          = "Nobody is signed in here"
+	signedInAsAlice = `Signed in as <b dir="auto">alice</b>`
+)
 
 // upTo lets a user have n sessions.
 func upTo(n int) servicetest.Option {
@@ -56,20 +59,16 @@ func sessionsOf(t *testing.T, c *servicetest.Client) (own entry, others []entry)
 		for _, m := range entryPattern.FindAllStringSubmatch(text, -1) {
 			all = append(all, entry{m[1], m[2], m[3], m[4], m[5]})
 		}
-		if len(all) != strings.Count(text, "<li>") || len(all) != strings.Count(text, `End<span class="unseen"> this session</span>`) {
-			t.Fatalf("%d entries can be read of %s", len(all), text)
-		}
+		servicetest.Is(t, strings.Count(text, "<li>"), len(all), "entries of %s", text)
+		servicetest.Is(t, strings.Count(text, `End<span class="unseen"> this session</span>`), len(all), "buttons of %s", text)
 		return all
 	}
-	if all := read(here); len(all) == 1 {
-		own = all[0]
-	} else {
+	all := read(here)
+	if len(all) != 1 {
 		t.Fatalf("%d sessions are of this device: %s", len(all), page.Body)
 	}
-	others = read(elsewhere)
-	if offered := strings.Contains(elsewhere, "End all others"); offered != (len(others) > 0) {
-		t.Errorf("%d others, and whether to end them is offered: %v", len(others), offered)
-	}
+	own, others = all[0], read(elsewhere)
+	servicetest.Is(t, strings.Contains(elsewhere, "End all others"), len(others) > 0, "%d others, and to end them is offered", len(others))
 	return own, others
 }
 
@@ -94,9 +93,7 @@ func isEnded(t *testing.T, c *servicetest.Client) {
 // lives fails the test unless both tokens of the client work.
 func lives(t *testing.T, c *servicetest.Client) {
 	t.Helper()
-	if res := c.Get(servicetest.Plaza); res.Status != 200 {
-		t.Errorf("%d %s", res.Status, res.Body)
-	}
+	c.Get(servicetest.Plaza).HasStatus(200)
 	c.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 }
 
@@ -128,32 +125,20 @@ func TestSessionsPage(t *testing.T) {
 		atLaptop := entry{"Firefox on Linux", first, now, "IP address 203.0.113.…", ""}
 		atPhone := entry{"Edge on Windows", second, second, "IP address 2001:db8:1:…", ""}
 		atScript := entry{"Unknown device", third, third, "The computer of this service", ""}
-		ids := map[string]string{}
-		for _, test := range []struct {
-			name   string
-			from   *servicetest.Client
-			own    entry
-			others []entry
-		}{
-			{"laptop", laptop, atLaptop, []entry{atScript, atPhone}},
-			{"phone", phone, atPhone, []entry{atLaptop, atScript}},
-			{"script", script, atScript, []entry{atLaptop, atPhone}},
+		for _, at := range []struct {
+			from *servicetest.Client
+			is   *entry
+		}{{laptop, &atLaptop}, {phone, &atPhone}, {script, &atScript}} {
+			own, _ := sessionsOf(t, at.from)
+			at.is.id = own.id
+			servicetest.Is(t, own, *at.is, "the session of this device")
+		}
+		for from, want := range map[*servicetest.Client][]entry{
+			laptop: {atScript, atPhone}, phone: {atLaptop, atScript}, script: {atLaptop, atPhone},
 		} {
-			s.Run(t, test.name, func(t *testing.T) {
-				own, others := sessionsOf(t, test.from)
-				for _, e := range append([]*entry{&own}, pointers(others)...) {
-					if id := ids[e.device]; id != "" && id != e.id {
-						t.Errorf("%s is %s and %s", e.device, id, e.id)
-					}
-					ids[e.device], e.id = e.id, ""
-				}
-				if own != test.own || !servicetest.Equal(others, test.others) {
-					t.Errorf("own %+v, others %+v", own, others)
-				}
-				if page := test.from.Get("/sessions"); !strings.Contains(page.Body, "Signed in as <b dir=\"auto\">alice</b>") {
-					t.Error("the page does not say whose it is")
-				}
-			})
+			_, others := sessionsOf(t, from)
+			servicetest.Is(t, others, want, "the others")
+			servicetest.Contains(t, from.Get("/sessions").Body, signedInAsAlice)
 		}
 		for _, c := range []*servicetest.Client{laptop, phone, script} {
 			c.Get(servicetest.RefreshPath).Is(200, servicetest.Success) // looking has spent nothing
@@ -161,13 +146,6 @@ func TestSessionsPage(t *testing.T) {
 	}, upTo(3), behindProxy, func(o *servicetest.Options) {
 		o.TrustedProxies = append(o.TrustedProxies, netip.MustParsePrefix("203.0.113.0/24"))
 	})
-}
-
-func pointers[T any](all []T) (p []*T) {
-	for i := range all {
-		p = append(p, &all[i])
-	}
-	return p
 }
 
 func TestEndSession(t *testing.T) {
@@ -181,43 +159,37 @@ func TestEndSession(t *testing.T) {
 		isEnded(t, phone)
 		lives(t, laptop)
 		lives(t, script)
-		if _, left := sessionsOf(t, laptop); len(left) != 1 || left[0].id != others[0].id {
-			t.Errorf("left are %+v", left)
-		}
+		_, left := sessionsOf(t, laptop)
+		servicetest.Is(t, left, others[:1], "the others that are left")
 		end(laptop, others[1].id).Is(303, "") // again
 		hasEvents(t, s, "revoked 1", "signed_out 0")
-		if log := s.Log.String(); !strings.Contains(log, `"session":"`+others[1].id+`","cause":"ended from session `+own.id+`"`) {
-			t.Errorf("the log does not say who ended what: %s", log)
-		}
+		servicetest.Contains(t, s.Log.String(), `"session":"`+others[1].id+`","cause":"ended from session `+own.id+`"`)
 
 		// The own one: as sign-out does.
-		res := end(laptop, own.id).Is(303, "").HasHeader("Location", "/sign-in").HasHeader("Cache-Control", "no-store")
-		for _, name := range []string{"token", "refreshToken"} {
-			if cookie := res.Cookie(name); cookie.Value != "" || cookie.MaxAge != -1 {
-				t.Error(cookie.Raw)
-			}
-		}
-		if laptop.Cookie("token") != "" || laptop.Cookie("refreshToken") != "" {
-			t.Error("the cookies are still there")
-		}
+		clearsCookies(t, end(laptop, own.id).Is(303, "").HasHeader("Location", "/sign-in").HasHeader("Cache-Control", "no-store"))
 		seesNobody(t, laptop)
 		lives(t, script)
 		hasEvents(t, s, "revoked 1", "signed_out 1")
 	}, upTo(3))
 }
 
+// clearsCookies fails the test unless a response has the browser forget both cookies.
+func clearsCookies(t *testing.T, res *servicetest.Response) {
+	t.Helper()
+	for _, name := range []string{"token", "refreshToken"} {
+		cookie := res.Cookie(name)
+		servicetest.Is(t, cookie.Value, "", "%s", cookie.Raw)
+		servicetest.Is(t, cookie.MaxAge, -1, "%s", cookie.Raw)
+	}
+}
+
 // hasEvents fails the test unless the security events have these numbers, in the log and in the metrics.
 func hasEvents(t *testing.T, s *servicetest.Service, want ...string) {
 	t.Helper()
-	text := servicetest.Metrics(t, s)
 	for _, want := range want {
 		event, number, _ := strings.Cut(want, " ")
-		if n := strings.Count(s.Log.String(), `"event":"`+event+`"`); fmt.Sprint(n) != number {
-			t.Errorf("%s: %d in the log, want %s", event, n, number)
-		}
-		if line := fmt.Sprintf("\nworldevents_security_events_total{event=%q} %s\n", event, number); number != "0" && !strings.Contains(text, line) {
-			t.Errorf("the metrics have no line %s", line)
-		}
+		servicetest.Is(t, fmt.Sprint(strings.Count(s.Log.String(), `"event":"`+event+`"`)), number, "%s in the log", event)
+		servicetest.Is(t, fmt.Sprint(servicetest.Metric(t, s, fmt.Sprintf("worldevents_security_events_total{event=%q}", event))), number, "%s counted", event)
 	}
 }
 
@@ -230,9 +202,8 @@ func TestEndOtherSessions(t *testing.T) {
 		isEnded(t, script)
 		lives(t, laptop)
 		lives(t, bob)
-		if _, others := sessionsOf(t, laptop); others != nil {
-			t.Errorf("%+v", others)
-		}
+		_, others := sessionsOf(t, laptop)
+		servicetest.Is(t, others, nil, "the others")
 		endOthers(laptop).Is(303, "") // there are none any more
 		lives(t, laptop)
 		hasEvents(t, s, "revoked 2", "signed_out 0")
@@ -297,10 +268,10 @@ func TestEndSessionNeedsALiveOne(t *testing.T) {
 				}
 				script := servicetest.Header("Sec-Fetch-Mode", "cors")
 				for _, res := range []*servicetest.Response{end(s.Client(), at.id, cookies, script), endOthers(s.Client(), cookies, script)} {
-					if ends {
-						res.Is(204, "").SetsNoCookie()
+					if res.SetsNoCookie(); ends {
+						res.Is(204, "")
 					} else {
-						res.IsError(401, "invalid_token").SetsNoCookie()
+						res.IsError(401, "invalid_token")
 					}
 				}
 			})
@@ -324,19 +295,15 @@ func TestSessionsPageOfNobody(t *testing.T) {
 
 		// A refresh token is enough, and then nobody can say what its user is called.
 		page := s.Client().Get("/sessions", alice.Kind("the refresh token")).SetsNoCookie()
-		if !strings.Contains(page.Body, "This device") || strings.Contains(page.Body, "alice") {
-			t.Errorf("%s", page.Body)
-		}
+		servicetest.Contains(t, page.Body, "This device")
+		servicetest.Lacks(t, page.Body, "alice")
 		// The JWT of another user does not give its name to it.
 		page = s.Client().Get("/sessions", servicetest.Cookies("token="+s.SignIn("bob").Cookie("token")+"; refreshToken="+alice.Cookie("refreshToken")))
-		if !strings.Contains(page.Body, "This device") || strings.Contains(page.Body, "bob") {
-			t.Errorf("%s", page.Body)
-		}
+		servicetest.Contains(t, page.Body, "This device")
+		servicetest.Lacks(t, page.Body, "bob")
 		// An expired one does.
 		page = s.Client().Get("/sessions", alice.Kind("an expired JWT and the refresh token"))
-		if !strings.Contains(page.Body, "Signed in as <b dir=\"auto\">alice</b>") {
-			t.Errorf("%s", page.Body)
-		}
+		servicetest.Contains(t, page.Body, signedInAsAlice)
 		// And with time the session is gone.
 		s.Clock.Advance(721 * time.Hour)
 		seesNobody(t, alice)
@@ -352,15 +319,11 @@ func TestSessionsPageHoldsNoSecret(t *testing.T) {
 		end(laptop, others[0].id).Is(303, "")
 		for _, c := range []*servicetest.Client{laptop, phone} {
 			token, jwt := c.Cookie("refreshToken"), c.Cookie("token")
-			for _, secret := range []string{token, token[:32], token[32:], jwt, jwt[strings.LastIndex(jwt, ".")+1:]} {
-				if strings.Contains(page, secret) || strings.Contains(s.Log.String(), secret) {
-					t.Errorf("%q is in the page or the log", secret)
-				}
+			for _, secret := range []string{token[:32], token[32:], jwt[strings.LastIndex(jwt, ".")+1:]} {
+				servicetest.Lacks(t, page+s.Log.String(), secret)
 			}
 		}
-		if match := regexp.MustCompile(`[0-9a-fA-F]{16}`).FindString(page); match != "" {
-			t.Errorf("the page holds %q", match)
-		}
+		servicetest.Is(t, regexp.MustCompile(`[0-9a-fA-F]{16}`).FindString(page), "", "hexadecimal text on the page")
 	}, upTo(3))
 }
 
@@ -369,15 +332,11 @@ func TestSessionsPageEscapes(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		const evil = `"><script>alert(1)</script>`
 		c := signInFrom(s, evil, evil, "")
-		if own, _ := sessionsOf(t, c); own.device != "Unknown device" {
-			t.Errorf("%q", own.device)
-		}
+		own, _ := sessionsOf(t, c)
+		servicetest.Is(t, own.device, "Unknown device", "the device")
 		s.Database.Exec(`UPDATE sessions SET device = '` + evil + `'`)
-		if own, _ := sessionsOf(t, c); own.device != "&#34;&gt;&lt;script&gt;alert(1)&lt;/script&gt;" {
-			t.Errorf("%q", own.device)
-		}
-		if page := c.Get("/sessions").Body; strings.Count(page, "<script") != 1 { // the page's own
-			t.Errorf("%s", page)
-		}
+		own, _ = sessionsOf(t, c)
+		servicetest.Is(t, own.device, "&#34;&gt;&lt;script&gt;alert(1)&lt;/script&gt;", "the device")
+		servicetest.Is(t, strings.Count(c.Get("/sessions").Body, "<script"), 1, "scripts, of which the page has one")
 	}, upTo(3))
 }

@@ -1,7 +1,6 @@
 package sessions
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"sync"
@@ -43,13 +42,9 @@ func TestConcurrentRefreshesOfFiveSessions(t *testing.T) {
 			}
 		})
 		for i := range winners {
-			if n := winners[i].Load(); n != 1 {
-				t.Errorf("session %d: %d winners", i, n)
-			}
+			servicetest.Is(t, winners[i].Load(), 1, "session %d: winners", i)
 		}
-		if n := s.Database.Count("sessions WHERE revoked_at IS NOT NULL"); n != 0 {
-			t.Errorf("%d sessions were revoked", n)
-		}
+		servicetest.Is(t, s.Database.Count("sessions WHERE revoked_at IS NOT NULL"), 0, "sessions were revoked")
 		for _, token := range next {
 			refreshAt(s, token).Is(200, servicetest.Success)
 		}
@@ -109,13 +104,8 @@ func TestConcurrentRevocationAndRefresh(t *testing.T) {
 			case 1:
 				s.Client().Post("/sign-out", "", servicetest.Cookies("token="+alice.Token)).Is(204, "")
 			case 2:
-				user, err := models.ParseID(alice.UserID)
-				if err == nil {
-					_, err = s.Store.RevokeUser(context.Background(), user, models.ID{})
-				}
-				if err != nil {
-					t.Fatal(err)
-				}
+				user := servicetest.Must(models.ParseID(alice.UserID))(t)
+				servicetest.Must(s.Store.RevokeUser(t.Context(), user, models.ID{}))(t)
 			}
 			acknowledged.Store(true)
 			last.Wait()
@@ -142,27 +132,18 @@ func TestConcurrentRevocationAndEvents(t *testing.T) {
 			user := s.SignIn(fmt.Sprint("user", u)).Session
 			var begun, acknowledged atomic.Bool
 			cookies := servicetest.Cookies("token=" + user.Token)
-			operations := []func(*servicetest.Client) *servicetest.Response{
-				func(c *servicetest.Client) *servicetest.Response { return c.Get(servicetest.Plaza, cookies) },
-				func(c *servicetest.Client) *servicetest.Response {
-					return c.Get(servicetest.Plaza, cookies, servicetest.IfNoneMatch(tag))
-				},
-				func(c *servicetest.Client) *servicetest.Response {
-					return c.Get(servicetest.Plaza, cookies, servicetest.IfNoneMatch("*"))
-				},
-				func(c *servicetest.Client) *servicetest.Response {
-					return c.Post("/api/event/join/"+id, "", cookies)
-				},
-				func(c *servicetest.Client) *servicetest.Response { return c.Delete("/api/event/"+id, cookies) },
-				func(c *servicetest.Client) *servicetest.Response {
-					return c.Post("/api/event/other", servicetest.EventBody, cookies)
-				},
-			}
-			for i, operation := range operations {
+			for i, operation := range []struct{ method, path, body, tag string }{
+				{"GET", servicetest.Plaza, "", ""},
+				{"GET", servicetest.Plaza, "", tag},
+				{"GET", servicetest.Plaza, "", "*"},
+				{"POST", "/api/event/join/" + id, "", ""},
+				{"DELETE", "/api/event/" + id, "", ""},
+				{"POST", "/api/event/other", servicetest.EventBody, ""},
+			} {
 				wait.Go(func() {
 					for late := false; !late && !(u%2 == 1 && done.Load()); {
 						late = acknowledged.Load()
-						res := operation(instances[(u+i)%2].Client())
+						res := instances[(u+i)%2].Client().Do(operation.method, operation.path, operation.body, cookies, servicetest.IfNoneMatch(operation.tag))
 						mayFail := begun.Load() // the sign-out had begun before the operation ended
 						switch {
 						case res.Status == 401 && mayFail:
@@ -215,16 +196,13 @@ func TestConcurrentSessionsOfOneUser(t *testing.T) {
 		}
 		servicetest.AtOnce(100, func(i int) {
 			c := instances[i/6%2].Client()
-			post := func(path, body string, with ...servicetest.RequestOption) *servicetest.Response {
-				return c.Post(path, body, with...)
-			}
 			switch {
 			case i%3 == 0:
-				add(post("/sign-in", "username=alice", servicetest.AsForm).Is(303, ""))
+				add(c.Post("/sign-in", "username=alice", servicetest.AsForm).Is(303, ""))
 			case i%25 == 1:
-				post("/sign-out?everywhere=true", "", servicetest.Cookies(some(i, 1))).Is(204, "")
+				c.Post("/sign-out?everywhere=true", "", servicetest.Cookies(some(i, 1))).Is(204, "")
 			case i%10 == 2:
-				post("/sign-out", "", servicetest.Cookies(some(i, 3))).Is(204, "")
+				c.Post("/sign-out", "", servicetest.Cookies(some(i, 3))).Is(204, "")
 			default:
 				if res := c.Get(servicetest.RefreshPath, servicetest.Cookies(some(i, 1))); res.Status == 200 {
 					add(res)

@@ -3,8 +3,7 @@ package sessions
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"maps"
+	"fmt"
 	"net/http"
 	"net/url"
 	"regexp"
@@ -24,19 +23,16 @@ func TestRefreshReplacesBothCookies(t *testing.T) {
 		seen := map[string]bool{alice.Cookie("token"): true, alice.Cookie("refreshToken"): true}
 		for range 3 {
 			res := alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
-			if !refreshToken.MatchString(res.Cookie("refreshToken").Value) {
-				t.Errorf("refreshToken=%s", res.Cookie("refreshToken").Value)
-			}
+			servicetest.Is(t, refreshToken.MatchString(res.Cookie("refreshToken").Value), true, "a refresh token: %s", res.Cookie("refreshToken").Value)
 			for _, name := range []string{"token", "refreshToken"} {
 				if value := alice.Cookie(name); seen[value] || value != res.Cookie(name).Value {
 					t.Errorf("%s was not replaced", name)
 				}
 				seen[alice.Cookie(name)] = true
 			}
-			_, claims := servicetest.DecodeJWT(t, alice.Cookie("token"))
-			expires := time.Unix(int64(claims["exp"].(float64)), 0).UTC().Format("2006-01-02T15:04:05.000Z")
-			res.HasHeader("Session-User", "alice").HasHeader("Session-Expires", expires).HasHeader("Cache-Control", "no-store")
-			alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated).HasHeader("Session-Expires", expires)
+			at := expires(t, res).UTC().Format("2006-01-02T15:04:05.000Z")
+			res.HasHeader("Session-User", "alice").HasHeader("Session-Expires", at).HasHeader("Cache-Control", "no-store")
+			alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated).HasHeader("Session-Expires", at)
 		}
 	})
 }
@@ -58,7 +54,7 @@ func TestRefreshRefusals(t *testing.T) {
 			{"too long", current + "0", servicetest.InvalidRefresh},
 			{"in upper case", "refreshToken=" + strings.ToUpper(alice.RefreshToken), servicetest.InvalidRefresh},
 			{"quoted", `refreshToken="` + alice.RefreshToken + `"`, servicetest.InvalidRefresh},
-			{"percent-encoded", "refreshToken=" + percent(alice.RefreshToken), servicetest.InvalidRefresh},
+			{"percent-encoded", "refreshToken=" + fmt.Sprintf("%%%x", alice.RefreshToken[0]) + alice.RefreshToken[1:], servicetest.InvalidRefresh},
 			{"a JWT", "refreshToken=" + alice.Token, servicetest.InvalidRefresh},
 			{"SQL", "refreshToken=' OR '1'='1", servicetest.InvalidRefresh},
 			{"the stored hash", "refreshToken=" + strings.Repeat(servicetest.KeyID([]byte(alice.RefreshToken)), 8), servicetest.InvalidRefresh},
@@ -73,9 +69,6 @@ func TestRefreshRefusals(t *testing.T) {
 	})
 }
 
-// percent spells text another way.
-func percent(text string) string { return "%" + "3" + text[1:2] + text[1:] }
-
 func TestRefreshTokenIsStoredAsHashAlone(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice := s.SignIn("alice")
@@ -83,19 +76,11 @@ func TestRefreshTokenIsStoredAsHashAlone(t *testing.T) {
 		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 		var handle, current, spent []byte
 		s.Database.Read("SELECT handle_hash, token_hash, spent FROM sessions", nil, &handle, &current, &spent)
-		for name, stored := range map[string]struct {
-			hash  []byte
-			value string
-		}{"handle": {handle, signedIn[:32]}, "current": {current, alice.Cookie("refreshToken")}, "spent": {spent[:6], signedIn}} {
-			t.Run(name, func(t *testing.T) {
-				if want := sha256.Sum256([]byte(stored.value)); string(stored.hash) != string(want[:len(stored.hash)]) {
-					t.Errorf("the value is not stored as its SHA-256: %x", stored.hash)
-				}
-			})
+		for value, stored := range map[string][]byte{signedIn[:32]: handle, alice.Cookie("refreshToken"): current, signedIn: spent[:6]} {
+			hash := sha256.Sum256([]byte(value))
+			servicetest.Is(t, stored, hash[:len(stored)], "what is stored of %s", value)
 		}
-		if len(spent) != 12 {
-			t.Errorf("of a spent value %d bytes are stored", len(spent))
-		}
+		servicetest.Is(t, len(spent), 12, "bytes of a spent value")
 	})
 }
 
@@ -106,28 +91,22 @@ func TestRefreshReplay(t *testing.T) {
 		for after, revokes := range map[time.Duration]bool{0: false, 59 * time.Second: false, 60 * time.Second: true, 72 * time.Hour: true} {
 			s.Run(t, after.String(), func(t *testing.T) {
 				alice := s.SignIn("alice " + after.String())
-				spent := "refreshToken=" + alice.Cookie("refreshToken")
+				spent := alice.Cookie("refreshToken")
 				alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 				s.Clock.Advance(after)
-				s.Client().Get(servicetest.RefreshPath, servicetest.Cookies(spent)).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
+				spentAt(s, spent)
 				if revokes {
 					reused++
 				}
-				if n := strings.Count(s.Log.String(), `"event":"reused"`); n != reused {
-					t.Errorf("logged %d times, want %d", n, reused)
-				}
-				if n := servicetest.Metric(t, s, `worldevents_refreshes_total{outcome="reused"}`); n != float64(reused) {
-					t.Errorf("counted %v times, want %d", n, reused)
-				}
+				servicetest.Is(t, strings.Count(s.Log.String(), `"event":"reused"`), reused, "lines of theft")
+				servicetest.Is(t, servicetest.Metric(t, s, `worldevents_refreshes_total{outcome="reused"}`), float64(reused), "thefts counted")
 				if !revokes {
 					alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 					return
 				}
 				current := alice.Cookie("refreshToken")
 				alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
-				if alice.Cookie("refreshToken") != current {
-					t.Error("the refusal cleared the cookie")
-				}
+				servicetest.Is(t, alice.Cookie("refreshToken"), current, "the cookie after a refusal")
 				// The session's JWT ends with it; the session endpoint does not look. The user can sign in again.
 				if after < 15*time.Minute {
 					alice.Get(servicetest.Plaza).IsError(401, "invalid_token")
@@ -157,9 +136,7 @@ func TestRefreshReplayOfOlderValue(t *testing.T) {
 			alice.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
 			alice.Get(servicetest.Plaza).IsError(401, "invalid_token")
 		}
-		if n := strings.Count(s.Log.String(), `"event":"reused"`); n != 6 {
-			t.Errorf("logged %d times, want once for each session", n)
-		}
+		servicetest.Is(t, strings.Count(s.Log.String(), `"event":"reused"`), 6, "lines of theft, one for each session")
 	})
 }
 
@@ -173,9 +150,7 @@ func TestRefreshAfterSignInElsewhere(t *testing.T) {
 		s.Clock.Advance(2 * time.Minute)
 		first.Get(servicetest.RefreshPath).Is(400, servicetest.InvalidRefresh).SetsNoCookie()
 		s.Client().Get(servicetest.RefreshPath, servicetest.Cookies(before)).Is(400, servicetest.InvalidRefresh)
-		if strings.Contains(s.Log.String(), `"event":"reused"`) {
-			t.Error("a second device is taken for theft")
-		}
+		servicetest.Lacks(t, s.Log.String(), `"event":"reused"`)
 		second.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 	})
 }
@@ -196,10 +171,8 @@ func TestRefreshAfterSignInAgain(t *testing.T) {
 		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 		other.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 		alice.Post("/sign-in", "username=bob", servicetest.AsForm).Is(303, "") // and as somebody else
-		if n := s.Database.Count("sessions WHERE token_hash IS NOT NULL"); n != 2 {
-			t.Errorf("%d sessions can be refreshed, want alice's other one and bob's", n)
-		}
-	}, func(o *servicetest.Options) { o.Sessions.PerUser = 5 })
+		servicetest.Is(t, s.Database.Count("sessions WHERE token_hash IS NOT NULL"), 2, "sessions that can be refreshed: alice's other one and bob's")
+	}, upTo(5))
 }
 
 func TestRefreshLifetime(t *testing.T) {
@@ -241,14 +214,9 @@ func TestRefreshCookieAttributes(t *testing.T) {
 			alice := s.SignIn("alice").Session
 			check := func(what string, res *servicetest.Response, attributes string) {
 				t.Helper()
-				if got := len(res.Header["Set-Cookie"]); got != 2 {
-					t.Errorf("%s: %d cookies", what, got)
-				}
+				servicetest.Is(t, len(res.Header["Set-Cookie"]), 2, "%s: cookies", what)
 				for _, name := range []string{"token", "refreshToken"} {
-					cookie := res.Cookie(name)
-					if got, want := cookie.Raw, name+"="+cookie.Value+"; "+attributes; got != want {
-						t.Errorf("%s:\n got %s\nwant %s", what, got, want)
-					}
+					servicetest.Is(t, res.Cookie(name).Raw, name+"="+res.Cookie(name).Value+"; "+attributes, "%s", what)
 				}
 			}
 			res := s.Client().Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken="+alice.RefreshToken)).Is(200, servicetest.Success)
@@ -260,8 +228,7 @@ func TestRefreshCookieAttributes(t *testing.T) {
 			cleared := regexp.MustCompile(`Max-Age=\d+`).ReplaceAllString(test.attributes, "Max-Age=0")
 			check("sign-out", s.Client().Post("/sign-out", "").Is(204, ""), cleared)
 			if !strings.Contains(test.name, "prod") && !strings.Contains(test.name, "domain") {
-				form := servicetest.Header("Content-Type", "application/x-www-form-urlencoded")
-				check("sign-in", s.Client().Post("/sign-in", "username=alice", form), test.attributes)
+				check("sign-in", s.Client().Post("/sign-in", "username=alice", servicetest.AsForm), test.attributes)
 			}
 		})
 	}
@@ -281,9 +248,7 @@ func TestAuthWithStorageDown(t *testing.T) {
 		} {
 			res.IsError(http.StatusInternalServerError, "internal").SetsNoCookie()
 		}
-		if n := servicetest.Metric(t, s, `worldevents_refreshes_total{outcome="failed"}`); n != 3 {
-			t.Errorf("%v refreshes failed", n)
-		}
+		servicetest.Is(t, servicetest.Metric(t, s, `worldevents_refreshes_total{outcome="failed"}`), 3, "refreshes failed")
 		// What needs no storage goes on.
 		alice.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated)
 		s.Client().Get(servicetest.RefreshPath).Is(400, servicetest.NoRefresh)
@@ -297,33 +262,20 @@ func TestRefreshRefusalsAreLogged(t *testing.T) {
 		s.Clock.Freeze(time.Now())
 		refused := func(c *servicetest.Client, of server.Session, token, cause string) {
 			t.Helper()
-			n := len(s.Log.String())
+			n := len(s.Log.Lines(t, "refresh refused"))
 			id := c.Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken="+token)).Is(400, servicetest.InvalidRefresh).Header.Get("X-Request-Id")
-			var lines []map[string]any
-			for text := range strings.Lines(s.Log.String()[n:]) {
-				line := make(map[string]any)
-				if err := json.Unmarshal([]byte(text), &line); err != nil {
-					t.Fatalf("%v: %q", err, text)
-				}
-				if line["msg"] == "refresh refused" {
-					lines = append(lines, line)
-				}
-			}
+			lines := s.Log.Lines(t, "refresh refused")[n:]
 			want := map[string]any{"level": "INFO", "msg": "refresh refused", "cause": cause, "client": "127.0.0.1", "request_id": id}
 			if of.UserID != "" {
 				want["user"], want["session"] = of.UserID, of.SessionID
 			}
-			if len(lines) == 1 {
-				delete(lines[0], "time")
+			for _, line := range lines {
+				delete(line, "time")
 			}
-			if len(lines) != 1 || !maps.Equal(lines[0], want) {
-				t.Errorf("%s: logged %v, want %v", cause, lines, want)
-			}
+			servicetest.Is(t, lines, []map[string]any{want}, "%s: lines", cause)
 			hash := sha256.Sum256([]byte(token))
 			for _, secret := range []string{token, token[:len(token)/2], token[len(token)/2:], hex.EncodeToString(hash[:6])} {
-				if strings.Contains(s.Log.String(), secret) {
-					t.Errorf("%s: the log shows of the token %q", cause, secret)
-				}
+				servicetest.Lacks(t, s.Log.String(), secret)
 			}
 		}
 		alice := s.SignIn("alice")
@@ -340,9 +292,7 @@ func TestRefreshRefusalsAreLogged(t *testing.T) {
 		refused(s.Client(), alice.Session, current, "ended by a newer sign-in")
 		current = again.Cookie("refreshToken")
 		at := s.Clock.Now().UTC().Format(time.RFC3339)
-		if _, err := s.Store.RevokeAll(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		servicetest.Must(s.Store.RevokeAll(t.Context()))(t)
 		s.Clock.Advance(time.Minute)
 		refused(s.Client(), again.Session, current, "revoked at "+at)
 
@@ -353,8 +303,41 @@ func TestRefreshRefusalsAreLogged(t *testing.T) {
 		n := len(s.Log.String())
 		s.Client().Get(servicetest.SessionPath, servicetest.Cookies("token="+s.ExpiredSession(dave.Session)+"; refreshToken="+carol.Cookie("refreshToken"))).
 			Is(400, servicetest.SessionInvalidRefresh)
-		if log := s.Log.String()[n:]; !strings.Contains(log, `"msg":"refresh refused","cause":"unknown"`) || strings.Contains(log, carol.Session.SessionID) {
-			t.Errorf("with the token of another: %s", log)
+		servicetest.Contains(t, s.Log.String()[n:], `"msg":"refresh refused","cause":"unknown"`)
+		servicetest.Lacks(t, s.Log.String()[n:], carol.Session.SessionID)
+	})
+}
+
+// What happens to a session is logged and counted, once.
+func TestSecurityEvents(t *testing.T) {
+	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		alice := s.Client()
+		alice.Post("/sign-in", "username=alice", servicetest.AsForm).Is(303, "")
+		spent := "refreshToken=" + alice.Cookie("refreshToken")
+		alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		s.Client().Get(servicetest.RefreshPath, servicetest.Cookies(spent)).Is(400, servicetest.InvalidRefresh) // a second tab
+		s.Clock.Advance(2 * time.Minute)
+		s.Client().Get(servicetest.RefreshPath, servicetest.Cookies(spent)).Is(400, servicetest.InvalidRefresh)
+		s.Client().Get(servicetest.RefreshPath, servicetest.Cookies(spent)).Is(400, servicetest.InvalidRefresh)
+		alice.Post("/sign-out", "").Is(204, "") // of a session that is revoked already
+		bob := s.Client()
+		bob.Post("/sign-in", "username=bob", servicetest.AsForm).Is(303, "")
+		bob.Post("/sign-out", "").Is(204, "")
+
+		got, want := s.Log.Lines(t, "security event"), []string{"signed_in", "reused", "signed_in", "signed_out"}
+		if len(got) != len(want) {
+			t.Fatalf("logged %v", got)
+		}
+		for i, line := range got {
+			if line["event"] != want[i] || line["level"] != "WARN" || len(line["user"].(string)) != 36 || line["client"] != "127.0.0.1" {
+				t.Errorf("logged %v, want %v", line, want[i])
+			}
+			first := got[i/2*2] // of this session
+			servicetest.Is(t, fmt.Sprint(line["user"], line["session"]), fmt.Sprint(first["user"], first["session"]), "user and session")
+		}
+		servicetest.Is(t, got[1]["cause"] == nil, false, "a theft has no cause")
+		for event, n := range map[string]float64{"signed_in": 2, "refused": 0, "signed_out": 1, "revoked": 0, "reused": 1} {
+			servicetest.Is(t, servicetest.Metric(t, s, fmt.Sprintf(`worldevents_security_events_total{event=%q}`, event)), n, "%s", event)
 		}
 	})
 }

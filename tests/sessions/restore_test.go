@@ -3,10 +3,7 @@ package sessions
 import (
 	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"worldevents/tests/servicetest"
 )
@@ -20,14 +17,7 @@ func TestRevokeAllAfterRestore(t *testing.T) {
 		p := servicetest.NewProgram(t)
 		file, backup := filepath.Join(p.Dir, "worldevents.db"), filepath.Join(p.Dir, "backup.db")
 		copyFile := func(from, to string) {
-			t.Helper()
-			content, err := os.ReadFile(from)
-			if err == nil {
-				err = os.WriteFile(to, content, 0o600)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			servicetest.NoError(t, os.WriteFile(to, servicetest.Must(os.ReadFile(from))(t), 0o600))
 		}
 		revokeAfterRestore(t, p, func() { copyFile(file, backup) }, func() { copyFile(backup, file) })
 	})
@@ -43,21 +33,16 @@ func TestRevokeAllAfterRestore(t *testing.T) {
 func revokeAfterRestore(t *testing.T, p *servicetest.Program, backup, restore func()) {
 	t.Helper()
 	p.MustRun("migrate")
-	stolen := strings.TrimSpace(p.MustRun("session", "issue", "alice"))
+	stolen := p.Issue("alice")
 	backup()
 	use := func(want int) {
 		t.Helper()
 		s := p.ServeReady()
-		if status, body := s.Do("GET", servicetest.RefreshPath, "", stolen); status != want {
-			t.Errorf("%d %s, want %d", status, body, want)
+		s.Is(want, "GET", servicetest.RefreshPath, "", stolen)
+		if want == 400 {
+			s.Is(401, "GET", servicetest.Plaza, "", stolen) // with the JWT
 		}
-		if status, body := s.Do("GET", servicetest.Plaza, "", stolen); want == 400 && status != 401 {
-			t.Errorf("the JWT: %d %s", status, body)
-		}
-		s.Signal(syscall.SIGINT)
-		if status := s.Wait(20 * time.Second); status != 0 {
-			t.Fatalf("exit status %d", status)
-		}
+		s.Stop()
 	}
 	use(200) // its owner spends it
 	restore()
