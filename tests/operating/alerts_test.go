@@ -2,8 +2,6 @@ package operating
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"regexp"
 	"slices"
 	"strings"
@@ -60,10 +58,7 @@ var selector = regexp.MustCompile(`\b((?:worldevents|process|go)_\w+)(?:\{([^}]*
 // Every series that an alert asks for is there from the start of a service, on either database but for what only SQLite has.
 func TestAlertsAskForWhatIsThere(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		res := servicetest.Must(http.Get(s.AdminURL + "/metrics"))(t)
-		defer res.Body.Close()
-		text := servicetest.Must(io.ReadAll(res.Body))(t)
-		lines := strings.Split(string(text), "\n")
+		lines := strings.Split(servicetest.Metrics(t, s), "\n")
 		for _, a := range alerts(t) {
 			for _, found := range selector.FindAllStringSubmatch(a.Expr, -1) {
 				name, labels := found[1], series(found[2])

@@ -1,14 +1,16 @@
 package operating
 
 import (
+	"encoding/json"
 	"fmt"
-	"os"
 	"path/filepath"
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"worldevents/config"
 	"worldevents/tests/servicetest"
@@ -42,13 +44,10 @@ func TestSettingsAreDocumented(t *testing.T) {
 		if where == ".env.example" {
 			listed["APP_ENV"] = inCode["APP_ENV"] // that of the example is another
 		}
-		if !servicetest.Equal(listed, inCode) {
-			t.Errorf("%s lists\n%v, want\n%v", where, listed, inCode)
-		}
+		servicetest.Is(t, listed, inCode, "the settings of %s", where)
 	}
-	if !strings.Contains(example, "\nAPP_ENV=development\n") || !strings.Contains(example, "\nJWT_SECRET=\n") {
-		t.Error(".env.example must say development, and leave JWT_SECRET empty")
-	}
+	servicetest.Contains(t, example, "\nAPP_ENV=development\n")
+	servicetest.Contains(t, example, "\nJWT_SECRET=\n")
 	inCode["TEST_PROGRAM"], inCode["TEST_DATABASE_URL"], inCode["TEST_POSTGRES_BIN"], inCode["SIGNING_KEY"] = "", "", "", "" // of the tests and the build
 	inCode["ON_ERROR_STOP"] = ""                                                                                             // of psql
 	inCode["SSL_CERT_FILE"], inCode["RENEWED_LINEAGE"], inCode["CAP_NET_BIND_SERVICE"] = "", "", ""                          // of package crypto/x509, certbot and Linux
@@ -91,53 +90,102 @@ func TestFaultsAreSaidAtOnce(t *testing.T) {
 	p := servicetest.NewEmptyProgram(t, "JWT_SECRET="+secret, "DATABASE_URL=mysql://u:"+secret+"@x/db", "DB_TIMEOUT=0", "DOCS=x", "OIDC_CLIENT_SECRET_FILE="+secret+secret)
 	servicetest.WriteSecret(t, filepath.Join(p.Dir, ".env"), "LOG_FORMAT=json\nJWT_SECRET "+secret+"\n")
 	for command, start := range map[string]string{
-		"serve": "{", "migrate": "{", "demo": "worldevents: ", "user add alice": "worldevents: ", "session issue alice": "worldevents: ", "copy --to sqlite:x.db": "worldevents: ", "check": "fault: ",
+		"serve": "{", "migrate": "{", "demo": "worldevents: ", "user add alice": "worldevents: ", "copy --to sqlite:x.db": "worldevents: ", "check": "fault: ",
 	} {
 		stdout, stderr, status := p.Run(strings.Fields(command)...)
 		if status != 1 || stdout != "" && command != "check" || !strings.HasPrefix(stderr, start) || strings.Count(stderr, "\n") != 1 && command != "check" {
 			t.Errorf("%s: status %d, %s", command, status, stderr)
 		}
 		for _, fault := range []string{".env:2: must be", "JWT_SECRET: key 1", "DATABASE_URL: must", "DB_TIMEOUT: must", "DOCS: must", "OIDC_CLIENT_SECRET_FILE: must"} {
-			if !strings.Contains(stderr, fault) {
-				t.Errorf("%s does not say %q: %s", command, fault, stderr)
-			}
+			servicetest.Contains(t, stderr, fault)
 		}
-		if strings.Contains(stdout+stderr, "hunter2") {
-			t.Errorf("%s shows a secret: %s%s", command, stdout, stderr)
-		}
+		servicetest.Lacks(t, stdout+stderr, "hunter2")
 	}
-	if files, err := os.ReadDir(p.Dir); err != nil || len(files) != 1 {
-		t.Errorf("refused, yet left %v: %v", files, err)
-	}
-	// The driver finds these.
-	for _, url := range []string{"postgres://u:" + secret + "@[x", "postgres://u:" + secret + "@h:port/db"} {
-		stdout, stderr, status := servicetest.NewEmptyProgram(t, "DATABASE_URL="+url).Run("user", "list")
-		if status != 1 || stdout != "" || !servicetest.OneLine(stderr, "worldevents: DATABASE_URL: ") || strings.Contains(stderr, "hunter2") {
-			t.Errorf("%s: %d %q", url, status, stderr)
-		}
-	}
+	servicetest.Is(t, folderOf(t, p.Dir), []string{".env"}, "files")
+	// The driver finds this.
+	_, stderr, status := servicetest.NewEmptyProgram(t, "DATABASE_URL=postgres://u:"+secret+"@h:port/db").Run("user", "list")
+	servicetest.Is(t, status, 1, "exit status")
+	servicetest.Is(t, servicetest.OneLine(stderr, "worldevents: DATABASE_URL: "), true, "%s", stderr)
+	servicetest.Lacks(t, stderr, "hunter2")
 }
 
 // Each warning is a line of the log: as JSON in production, as text in development.
 func TestWarningsAreLogged(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		env    []string
-		format string
-		want   []string
-	}{
-		{[]string{"APP_ENV=production", "DATABASE_URL=", "JWT_SECRETS=" + string(servicetest.Key)}, `(?m)^{.*"level":"WARN","msg":"(\w+)`, []string{"JWT_SECRETS", "BASE_URL", "DATABASE_URL", "OIDC_ISSUER", "there"}}, // was no database
-		{[]string{fmt.Sprintf("LISTEN_ADDR=:%d", servicetest.FreePort(t))}, `(?m)^time=.* level=WARN msg="(\w+)`, []string{"LISTEN_ADDR"}},
-	} {
-		log := servicetest.NewProgram(t, test.env...).ServeReady().Log.String()
+	check := func(format string, want []string, env ...string) {
+		log := servicetest.NewProgram(t, env...).ServeReady().Log.String()
 		var got []string
-		for _, warning := range regexp.MustCompile(test.format).FindAllStringSubmatch(log, -1) {
+		for _, warning := range regexp.MustCompile(format).FindAllStringSubmatch(log, -1) {
 			if warning[1] != "not" { // asking too early gets a response "not ready", and is logged as well
 				got = append(got, warning[1])
 			}
 		}
-		if !slices.Equal(got, test.want) || strings.Contains(log, string(servicetest.Key)) {
-			t.Errorf("warnings %q, want %q: %s", got, test.want, log)
+		servicetest.Is(t, got, want, "warnings in %s", log)
+		servicetest.Lacks(t, log, string(servicetest.Key))
+	}
+	check(`(?m)^{.*"level":"WARN","msg":"(\w+)`, []string{"JWT_SECRETS", "BASE_URL", "DATABASE_URL", "OIDC_ISSUER", "there"}, // was no database
+		"APP_ENV=production", "DATABASE_URL=", "JWT_SECRETS="+string(servicetest.Key))
+	check(`(?m)^time=.* level=WARN msg="(\w+)`, []string{"LISTEN_ADDR"}, fmt.Sprintf("LISTEN_ADDR=:%d", servicetest.FreePort(t)))
+}
+
+// The error that ends serve or migrate is one line in the format of the log, whatever is wrong with the settings. Other commands say theirs
+// in plain words.
+func TestFailureInFormatOfLog(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name, command string
+		env           []string
+		json          bool
+	}{
+		{"serve in production", "serve", []string{"APP_ENV=production"}, true},
+		{"migrate in production", "migrate", []string{"APP_ENV=production"}, true},
+		{"serve in development", "serve", []string{"APP_ENV=development"}, false},
+		{"serve as json", "serve", []string{"LOG_FORMAT=json"}, true},
+		{"migrate as text", "migrate", []string{"APP_ENV=production", "LOG_FORMAT=text"}, false},
+		{"in no format", "serve", []string{"LOG_FORMAT=xml"}, true},
+		{"in no environment", "serve", []string{"APP_ENV=nowhere"}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			stdout, stderr, status := servicetest.NewProgram(t, slices.Concat([]string{"LOG_LEVEL=loud", "DB_TIMEOUT=\"\u2028"}, test.env)...).Run(test.command)
+			if status != 1 || stdout != "" || strings.Count(stderr, "\n") != 1 {
+				t.Fatalf("status %d, %q, %q", status, stdout, stderr)
+			}
+			text := stderr
+			if test.json {
+				var line struct{ Time, Level, Msg, Command, Error string }
+				if err := json.Unmarshal([]byte(stderr), &line); err != nil || line.Time == "" || line.Level != "ERROR" || line.Msg != "failed" || line.Command != test.command {
+					t.Errorf("%v: %s", err, stderr)
+				}
+				text = line.Error
+			} else {
+				servicetest.Contains(t, stderr, " level=ERROR msg=failed command="+test.command+" error=")
+			}
+			servicetest.Contains(t, text, "LOG_LEVEL: ")
+			servicetest.Contains(t, text, "DB_TIMEOUT: ")
+		})
+	}
+	_, stderr, status := servicetest.NewProgram(t, "APP_ENV=production").Run("serve", "--fast")
+	servicetest.Is(t, status, 1, "exit status")
+	servicetest.Contains(t, stderr, "worldevents: unknown flag --fast")
+}
+
+// systemd lets the service take as long for its end, and open as many files, as the settings do.
+func TestUnitLetsTheServiceEnd(t *testing.T) {
+	t.Parallel()
+	setting := func(file, name string) string {
+		found := regexp.MustCompile(`(?m)^#?` + name + `=(.*)$`).FindStringSubmatch(servicetest.Shipped(t, file))
+		if found == nil {
+			t.Fatalf("%s does not set %s", file, name)
 		}
+		return found[1]
+	}
+	kill := servicetest.Must(time.ParseDuration(setting(servicetest.UnitFile, "TimeoutStopSec")))(t)
+	if stop := servicetest.Must(time.ParseDuration(setting(".env.example", "SHUTDOWN_TIMEOUT")))(t); kill < stop+5*time.Second {
+		t.Errorf("the service takes up to %v to stop, and is killed after %v", stop, kill)
+	}
+	files := servicetest.Must(strconv.Atoi(setting(servicetest.UnitFile, "LimitNOFILE")))(t)
+	if waiting := servicetest.Must(strconv.Atoi(setting(".env.example", "MAX_WAITING")))(t); files < 2*waiting {
+		t.Errorf("%d requests may wait, with %d open files", waiting, files)
 	}
 }

@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
+	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -65,20 +68,20 @@ func startIn(t *testing.T, p *servicetest.Program, address string) *servicetest.
 func TestDevelopmentListensOnLoopback(t *testing.T) {
 	const ipv4, ipv6, public = "127.0.0.1:8080", "[::1]:8080", "192.0.2.1:8080"
 	for _, test := range []struct {
-		name    string
-		env     []string
-		ipv6    bool
-		on, off []string
+		name string
+		env  []string
+		ipv6 bool
+		on   []string
 	}{
-		{"development", []string{"APP_ENV=development"}, true, []string{ipv4, ipv6}, []string{public}},
-		{"development without IPv6", []string{"APP_ENV=development"}, false, []string{ipv4}, []string{public}},
-		{"development, empty is unset", []string{"APP_ENV=development", "LISTEN_ADDR="}, true, []string{ipv4, ipv6}, []string{public}},
-		{"development on all", []string{"APP_ENV=development", "LISTEN_ADDR=:8080"}, true, []string{ipv4, ipv6, public}, nil},
-		{"development on localhost", []string{"APP_ENV=development", "LISTEN_ADDR=localhost:8080"}, true, []string{ipv4, ipv6}, []string{public}},
-		{"development on localhost without IPv6", []string{"APP_ENV=development", "LISTEN_ADDR=localhost:8080"}, false, []string{ipv4}, []string{public}},
-		{"production on localhost", []string{"APP_ENV=production", "BASE_URL=https://example.org", "LISTEN_ADDR=localhost:8080"}, true, []string{ipv4, ipv6}, []string{public}},
-		{"development on one", []string{"APP_ENV=development", "LISTEN_ADDR=127.0.0.1:8080"}, true, []string{ipv4}, []string{ipv6, public}},
-		{"production", []string{"APP_ENV=production", "BASE_URL=https://example.org"}, true, []string{ipv4, ipv6, public}, nil},
+		{"development", []string{"APP_ENV=development"}, true, []string{ipv4, ipv6}},
+		{"development without IPv6", []string{"APP_ENV=development"}, false, []string{ipv4}},
+		{"development, empty is unset", []string{"APP_ENV=development", "LISTEN_ADDR="}, true, []string{ipv4, ipv6}},
+		{"development on all", []string{"APP_ENV=development", "LISTEN_ADDR=:8080"}, true, []string{ipv4, ipv6, public}},
+		{"development on localhost", []string{"APP_ENV=development", "LISTEN_ADDR=localhost:8080"}, true, []string{ipv4, ipv6}},
+		{"development on localhost without IPv6", []string{"APP_ENV=development", "LISTEN_ADDR=localhost:8080"}, false, []string{ipv4}},
+		{"production on localhost", []string{"APP_ENV=production", "BASE_URL=https://example.org", "LISTEN_ADDR=localhost:8080"}, true, []string{ipv4, ipv6}},
+		{"development on one", []string{"APP_ENV=development", "LISTEN_ADDR=127.0.0.1:8080"}, true, []string{ipv4}},
+		{"production", []string{"APP_ENV=production", "BASE_URL=https://example.org"}, true, []string{ipv4, ipv6, public}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := servicetest.NewProgram(t)
@@ -90,15 +93,10 @@ func TestDevelopmentListensOnLoopback(t *testing.T) {
 				}
 			}
 			log := startIn(t, p, ipv4)
-			for _, address := range test.on {
-				if response, err := requestOn(address, "/api/auth/session"); !strings.Contains(response, servicetest.SessionNoToken) {
-					t.Errorf("%s: %v %q: %s", address, err, response, log)
-				}
-			}
-			for _, address := range test.off {
-				if response, err := requestOn(address, "/api/auth/session"); err == nil {
-					t.Errorf("%s responds: %q", address, response)
-				}
+			for _, address := range []string{ipv4, ipv6, public} {
+				response, _ := requestOn(address, servicetest.SessionPath)
+				responds := strings.Contains(response, servicetest.SessionNoToken)
+				servicetest.Is(t, responds, slices.Contains(test.on, address), "%s responds %q: %s", address, response, log)
 			}
 		})
 	}
@@ -125,26 +123,21 @@ func TestDevelopmentBaseURL(t *testing.T) {
 	t.Parallel()
 	free := servicetest.FreePort(t)
 	for _, test := range []struct{ name, listen, env, want string }{
-		{"a port", fmt.Sprintf("127.0.0.1:%d", free), "", fmt.Sprintf("http://localhost:%d", free)},
-		{"any port", "127.0.0.1:0", "", ""},
-		{"any port of all addresses", ":0", "", ""},
+		{"a port", fmt.Sprintf("127.0.0.1:%d", free), "", "http://localhost:PORT"},
+		{"any port", "127.0.0.1:0", "", "http://localhost:PORT"},
+		{"any port of all addresses", ":0", "", "http://localhost:PORT"},
 		{"set", "127.0.0.1:0", "BASE_URL=http://app.localhost:3000/base", "http://app.localhost:3000/base"},
 		{"production", "127.0.0.1:0", "APP_ENV=production", "http://localhost:8080"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			p := servicetest.NewProgram(t, "LISTEN_ADDR="+test.listen, "LOG_FORMAT=json", test.env)
 			s := p.ServeReady()
-			_, log, _ := strings.Cut(s.AwaitMessage("serving"), `"address":"`)
-			address, _, _ := strings.Cut(log, `"`)
-			_, port, err := net.SplitHostPort(address)
-			if err != nil || port == "0" {
-				t.Fatalf("address %q: %s", address, s.Log)
+			found := regexp.MustCompile(`"address":"[^"]*:([1-9]\d*)"`).FindStringSubmatch(s.AwaitMessage("serving"))
+			if found == nil {
+				t.Fatal(s.Log)
 			}
-			s.URL = "http://127.0.0.1:" + port
-			want := test.want
-			if want == "" {
-				want = "http://localhost:" + port
-			}
+			s.URL = "http://127.0.0.1:" + found[1]
+			want := strings.Replace(test.want, "PORT", found[1], 1)
 			servicetest.Contains(t, s.Is(200, "GET", "/openapi.json", "", ""), `"url": "`+want+`"`)
 			p.MustRun("user", "add", "alice")
 			cookies := p.Issue("alice")
@@ -160,34 +153,28 @@ func TestDevelopmentBaseURL(t *testing.T) {
 func TestSignInHosts(t *testing.T) {
 	t.Parallel()
 	s := servicetest.New(t, func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://Public.example:8443/base") })
-	for host, status := range map[string]int{
-		"localhost": 303, "LOCALHOST:8080": 303, "app.localhost": 303, "127.0.0.1": 303, "127.9.9.9:80": 303, "[::1]": 303, "[::1]:8080": 303,
-		"192.168.1.5:8080": 303, "[fe80::1]": 303, "public.example": 303, "PUBLIC.EXAMPLE:1": 303,
-		"evil.example": 403, "evil.example:8080": 403, "localhost.evil.example": 403, "127.0.0.1.evil.example": 403, "notlocalhost": 403,
-		"localhost.evil": 403, "a.public.example": 403, "public.example.evil": 403, "worldevents": 403, "1.2.3": 403, "127.0.0.1x": 403, "evil.example:localhost": 403,
+	post := func(host string) *servicetest.Response {
+		toHost := func(r *http.Request) { r.Host = host }
+		return s.Client().Post("/sign-in", "username=alice", servicetest.AsForm, toHost, servicetest.Origin("https://"+host), servicetest.Header("Sec-Fetch-Site", "same-origin"))
+	}
+	get := func(path, host string) *servicetest.Response {
+		return s.Client().Get(path, func(r *http.Request) { r.Host = host })
+	}
+	for _, host := range []string{
+		"evil.example", "evil.example:8080", "localhost.evil.example", "127.0.0.1.evil.example", "notlocalhost", "localhost.evil",
+		"a.public.example", "public.example.evil", "worldevents", "1.2.3", "127.0.0.1x", "evil.example:localhost",
 	} {
-		s.Run(t, host, func(t *testing.T) {
-			before := s.Database.Count("sessions")
-			post := s.Raw("POST /sign-in HTTP/1.1\r\nHost: " + host + "\r\nOrigin: https://" + host + "\r\nSec-Fetch-Site: same-origin\r\n" +
-				"Content-Type: application/x-www-form-urlencoded\r\nContent-Length: 14\r\nConnection: close\r\n\r\nusername=alice")
-			get := s.Raw("GET /sign-in HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n")
-			signedIn := status == 303
-			if !strings.HasPrefix(post, fmt.Sprintf("HTTP/1.1 %d ", status)) || strings.Contains(post, "\r\nSet-Cookie: ") != signedIn {
-				t.Errorf("POST: %.300q", post)
-			}
-			servicetest.Is(t, strings.HasPrefix(get, "HTTP/1.1 200 "), signedIn, "GET: %.300q", get)
-			for _, response := range []string{post, get} {
-				if !signedIn && (!strings.HasPrefix(response, "HTTP/1.1 403 ") || !strings.Contains(response, `"code":"unknown_host"`)) {
-					t.Errorf("not refused: %.300q", response)
-				}
-			}
-			if n := s.Database.Count("sessions") - before; n != 0 && !signedIn {
-				t.Errorf("%d sessions were made", n)
-			}
-		})
+		post(host).IsError(403, "unknown_host").SetsNoCookie()
+		get("/sign-in", host).IsError(403, "unknown_host")
+	}
+	servicetest.Is(t, s.Database.Count("sessions"), 0, "sessions")
+	for _, host := range []string{
+		"localhost", "LOCALHOST:8080", "app.localhost", "127.0.0.1", "127.9.9.9:80", "[::1]", "[::1]:8080", "192.168.1.5:8080", "[fe80::1]",
+		"public.example", "PUBLIC.EXAMPLE:1",
+	} {
+		post(host).Is(303, "").Cookie("token")
+		get("/sign-in", host).HasStatus(200)
 	}
 	// The API asks for no host: in production a proxy decides which it is.
-	if response := s.Raw("GET /api/auth/session HTTP/1.1\r\nHost: evil.example\r\nConnection: close\r\n\r\n"); !strings.HasSuffix(response, servicetest.SessionNoToken) {
-		t.Errorf("%q", response)
-	}
+	get(servicetest.SessionPath, "evil.example").Is(400, servicetest.SessionNoToken)
 }

@@ -45,9 +45,7 @@ func TestJournalPriorities(t *testing.T) {
 					}
 					var line struct{ Level string }
 					if format == "json" {
-						if err := json.Unmarshal([]byte(text), &line); err != nil {
-							t.Errorf("%v: %s", err, lines.Text())
-						}
+						servicetest.Is(t, json.Unmarshal([]byte(text), &line), nil, "%s", text)
 					} else if _, rest, ok := strings.Cut(text, " level="); ok && strings.HasPrefix(text, "time=") {
 						line.Level, _, _ = strings.Cut(rest, " ")
 					} else {
@@ -75,10 +73,8 @@ func TestFailuresAreCounted(t *testing.T) {
 	proxy.Down()
 	s := p.Serve()
 	servicetest.Eventually(t, 20*time.Second, "three tries of the start", func() bool {
-		_, text := s.AdminBody("/metrics")
-		return strings.Contains(text, `worldevents_start_failures_total{state="unavailable"} 3`)
+		return s.Metric(`worldevents_start_failures_total{state="unavailable"}`) >= 3
 	})
-	lines := func(message string) int { return strings.Count(s.Log.String(), `"msg":"`+message+`"`) }
 	s.Says(`"msg":"not ready"`, 1)
 	proxy.Up()
 	s.Readiness(200, 20*time.Second)
@@ -86,27 +82,25 @@ func TestFailuresAreCounted(t *testing.T) {
 	proxy.Down()
 	var failed atomic.Int64
 	begun := time.Now()
-	servicetest.AtOnce(8, func(int) {
-		for range 50 {
-			if status, _ := s.Do("GET", servicetest.Plaza, "", cookies); status >= 500 {
-				failed.Add(1)
-			}
+	ask := func(int) {
+		if status, _ := s.Do("GET", servicetest.Plaza, "", cookies); status >= 500 {
+			failed.Add(1)
 		}
-	})
-	time.Sleep(time.Second)
-	if status, _ := s.Do("GET", servicetest.Plaza, "", cookies); status >= 500 { // whose line counts those of the last second
-		failed.Add(1)
 	}
-	told := func() (all int64) {
+	servicetest.AtOnce(400, ask)
+	time.Sleep(time.Second)
+	ask(0) // whose line counts those of the last second
+	servicetest.Eventually(t, 20*time.Second, "lines for all", func() bool {
+		var all int64
 		for line := range strings.Lines(s.Log.String()) {
 			var l struct{ Requests int64 }
 			json.Unmarshal([]byte(line), &l)
 			all += l.Requests
 		}
-		return all
-	}
-	servicetest.Eventually(t, 20*time.Second, "all are told of", func() bool { return told() == failed.Load() })
-	if n, most := lines("request failed"), 2+int(time.Since(begun)/time.Second); failed.Load() < 350 || n > most {
+		return all == failed.Load()
+	})
+	n, most := strings.Count(s.Log.String(), `"msg":"request failed"`), 2+int(time.Since(begun)/time.Second)
+	if failed.Load() < 350 || n > most {
 		t.Errorf("%d requests failed, of which %d have a line, and %d may", failed.Load(), n, most)
 	}
 }

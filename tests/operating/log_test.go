@@ -3,9 +3,7 @@ package operating
 import (
 	"bufio"
 	"encoding/json"
-	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -24,26 +22,26 @@ func pipe(t *testing.T) (r, w *os.File) {
 	r, w, err := os.Pipe()
 	servicetest.NoError(t, err)
 	t.Cleanup(func() { r.Close(); w.Close() })
-	shrink(t, w)
+	servicetest.Must(unix.FcntlInt(w.Fd(), unix.F_SETPIPE_SZ, 1))(t) // which is a page: a few lines fill it
 	return r, w
 }
 
-// shrink gives a pipe the least room, a page, which a few lines fill.
-func shrink(t *testing.T, pipe *os.File) {
+// awaitDroppedLines sends requests until some leave no line, and returns how many it sent.
+func awaitDroppedLines(t *testing.T, s *servicetest.Process) (sent int) {
 	t.Helper()
-	servicetest.Must(unix.FcntlInt(pipe.Fd(), unix.F_SETPIPE_SZ, 1))(t)
+	servicetest.Eventually(t, time.Minute, "lines are dropped", func() bool {
+		for range 500 {
+			s.Is(404, "GET", longPath, "", "")
+			sent++
+		}
+		return droppedLines(s) > 0
+	})
+	return sent
 }
 
 // droppedLines is what the metric says.
-func droppedLines(t *testing.T, s *servicetest.Process) (n int) {
-	t.Helper()
-	const name = "\nworldevents_log_lines_dropped_total "
-	_, text := s.AdminBody("/metrics")
-	_, rest, _ := strings.Cut(text, name)
-	if _, err := fmt.Sscan(rest, &n); err != nil {
-		t.Errorf("no metric: %v", err)
-	}
-	return n
+func droppedLines(s *servicetest.Process) int {
+	return int(s.Metric("worldevents_log_lines_dropped_total"))
 }
 
 // longPath makes as long a line in the log as a request can.
@@ -57,48 +55,32 @@ func TestLogReaderStalls(t *testing.T) {
 	p := servicetest.NewProgram(t, "LOG_FORMAT=json", "SHUTDOWN_TIMEOUT=5s")
 	s := p.ServeTo(w)
 	w.Close()
-	sent := 0
-	servicetest.Eventually(t, time.Minute, "lines are dropped", func() bool {
-		for range 500 {
-			s.Is(404, "GET", longPath, "", "")
-			sent++
-		}
-		return droppedLines(t, s) > 0
-	})
+	sent := awaitDroppedLines(t, s)
 	lines := make(chan map[string]any, 10_000)
 	go func() {
 		defer close(lines)
 		for scan := bufio.NewScanner(r); scan.Scan(); {
 			var line map[string]any
-			if err := json.Unmarshal(scan.Bytes(), &line); err != nil {
-				t.Errorf("%v: %.100s", err, scan.Bytes())
-			}
+			servicetest.Is(t, json.Unmarshal(scan.Bytes(), &line), nil, "%.100s", scan.Bytes())
 			lines <- line
 		}
 	}()
 	written, reported := 0, 0
 	for line := range lines {
-		switch line["msg"] {
-		case "request":
+		if line["msg"] == "request" {
 			written++
-		case "log lines were dropped":
-			reported = int(line["lines"].(float64))
 		}
-		if reported > 0 {
+		if line["msg"] == "log lines were dropped" {
+			reported = int(line["lines"].(float64))
 			break
 		}
 	}
-	if dropped := droppedLines(t, s); reported != dropped || written+dropped != sent {
-		t.Errorf("sent %d, written %d, the log says that %d were dropped, the metric %d", sent, written, reported, dropped)
-	}
+	servicetest.Is(t, reported, droppedLines(s), "dropped lines that the log reports")
+	servicetest.Is(t, written+reported, sent, "lines written and dropped")
 	s.Do("GET", longPath, "", "")
-	if line := <-lines; line["msg"] != "request" {
-		t.Errorf("%v", line)
-	}
+	servicetest.Is(t, (<-lines)["msg"], "request", "the next line")
 	s.Stop()
-	if line := <-lines; line["msg"] != "stopping" {
-		t.Errorf("%v", line)
-	}
+	servicetest.Is(t, (<-lines)["msg"], "stopping", "the last line")
 }
 
 // A stop takes its time and no more when nobody reads the log, and so does a failed start.
@@ -148,19 +130,14 @@ func TestLogReaderGone(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			s := servicetest.NewProgram(t).ServeTo(test.open(t))
-			servicetest.Eventually(t, time.Minute, "lines are dropped", func() bool {
-				for range 500 {
-					s.Is(404, "GET", longPath, "", "")
-				}
-				return droppedLines(t, s) > 0
-			})
+			awaitDroppedLines(t, s)
 			servicetest.Is(t, s.Admin("/readyz"), 200, "/readyz")
 			s.Stop()
 		})
 	}
 }
 
-// From the moment on that systemd is told, before all else, SIGHUP ends no start, however many come until the instance is ready.
+// Once systemd is notified, which comes before all else, SIGHUP ends no start, however many come until the instance is ready.
 func TestHangupDuringStart(t *testing.T) {
 	t.Parallel()
 	socket := filepath.Join(t.TempDir(), "notify")
@@ -175,21 +152,11 @@ func TestHangupDuringStart(t *testing.T) {
 	if n, _, err := notify.ReadFrom(message); err != nil || string(message[:n]) != "READY=1" {
 		t.Fatalf("%q %v", message[:n], err)
 	}
-	deadline := time.After(20 * time.Second)
-	for ready := false; !ready; {
-		if err := command.Process.Signal(syscall.SIGHUP); err != nil {
-			t.Fatalf("it has ended: %v", err)
-		}
-		select {
-		case <-deadline:
-			t.Fatal("it is not ready")
-		default:
-			res, err := http.Get("http://" + p.Getenv("ADMIN_ADDR") + "/readyz")
-			if ready = err == nil && res.StatusCode == 200; err == nil {
-				res.Body.Close()
-			}
-		}
-	}
+	servicetest.Eventually(t, 20*time.Second, "it is ready", func() bool {
+		servicetest.NoError(t, command.Process.Signal(syscall.SIGHUP)) // which fails once it has ended
+		response, err := requestOn(p.Getenv("ADMIN_ADDR"), "/readyz")
+		return err == nil && strings.HasPrefix(response, "HTTP/1.1 200 ")
+	})
 }
 
 // SIGHUP rereads LOG_LEVEL from the file .env, and never ends the process.
@@ -197,53 +164,40 @@ func TestHangup(t *testing.T) {
 	t.Parallel()
 	p := servicetest.NewProgram(t, "LOG_FORMAT=json")
 	dotEnv := func(text string) {
-		t.Helper()
-		servicetest.NoError(t, os.WriteFile(p.Dir+"/.env", []byte(text), 0o600))
+		servicetest.WriteSecret(t, p.Dir+"/.env", text)
 	}
 	dotEnv("LOG_LEVEL=warn\n")
 	s := p.Serve()
 	s.Readiness(200, 20*time.Second)
-	logs := func(s *servicetest.Process, level string) bool {
-		n := len(s.Log.String())
-		s.Do("GET", "/nothing-here", "", "")
-		marker := func() bool { return strings.Contains(s.Log.String()[n:], `"msg":"request"`) }
-		if level == "info" {
-			servicetest.Eventually(t, 10*time.Second, "the request is logged", marker)
-			return true
-		}
-		return marker()
-	}
-	hangUp := func(s *servicetest.Process, want string) {
+	requests := 0
+	logs := func(want bool) {
 		t.Helper()
-		n := len(s.Log.String())
-		s.Signal(syscall.SIGHUP)
-		servicetest.Eventually(t, 10*time.Second, want, func() bool { return strings.Contains(s.Log.String()[n:], want) })
+		if s.Do("GET", "/nothing-here", "", ""); want {
+			requests++
+		}
+		s.Says(`"msg":"request"`, requests)
 	}
-	if logs(s, "warn") {
-		t.Error("LOG_LEVEL=warn logs requests")
-	}
+	logs(false)
 	dotEnv("LOG_LEVEL=info\nJWT_SECRET=another\n")
-	hangUp(s, `"level":"info"`)
-	logs(s, "info")
+	s.HangUp(`"level":"info"`)
+	logs(true)
 	dotEnv("LOG_LEVEL=loud\n")
-	hangUp(s, "LOG_LEVEL: must be debug, info, warn or error")
-	logs(s, "info")
+	s.HangUp("LOG_LEVEL: must be debug, info, warn or error")
+	logs(true)
 	dotEnv("LOG_LEVEL=error\nthis is no setting\n")
-	hangUp(s, ".env:2: must be NAME=value")
-	logs(s, "info")
+	s.HangUp(".env:2: must be NAME=value")
+	logs(true)
 	dotEnv("LOG_LEVEL=error\n")
-	hangUp(s, `"level":"error"`)
-	if logs(s, "error") {
-		t.Error("LOG_LEVEL=error logs requests")
-	}
-	hangUp(s, `"level":"error"`) // the line is written whatever the level is
+	s.HangUp(`"level":"error"`)
+	logs(false)
+	s.HangUp(`"level":"error"`) // the line is written whatever the level is
 	os.Remove(p.Dir + "/.env")
-	hangUp(s, `"level":"info"`)
-	logs(s, "info")
+	s.HangUp(`"level":"info"`)
+	logs(true)
 
 	dotEnv("LOG_LEVEL=error\n")
 	real := p.With("LOG_LEVEL=info", "LISTEN_ADDR=127.0.0.1:0", "ADMIN_ADDR="+servicetest.FreeAddress(t)).Serve()
-	hangUp(real, `"level":"info"`)
+	real.HangUp(`"level":"info"`)
 
 	s.Signal(syscall.SIGTERM)
 	for range 20 {

@@ -42,11 +42,11 @@ type keySet map[string]ed25519.PublicKey
 
 func published(t *testing.T, s *servicetest.Process) (set keySet) {
 	t.Helper()
-	res := servicetest.Must(http.Get(s.URL + keySetPath))(t)
-	defer res.Body.Close()
+	res := s.Ask("GET", keySetPath, "", "")
 	var body struct{ Keys []map[string]string }
-	if err := json.NewDecoder(res.Body).Decode(&body); err != nil || res.StatusCode != 200 || res.Header.Get("Cache-Control") != "public, max-age=300" || res.Header.Get("Vary") != "" {
-		t.Errorf("%d %v %v", res.StatusCode, res.Header, err)
+	servicetest.NoError(t, json.Unmarshal([]byte(res.Body), &body))
+	if res.Status != 200 || res.Header.Get("Cache-Control") != "public, max-age=300" || res.Header.Get("Vary") != "" {
+		t.Errorf("%v %v", res, res.Header)
 	}
 	set = make(keySet)
 	for _, k := range body.Keys {
@@ -94,17 +94,14 @@ func TestPrivateKeys(t *testing.T) {
 		s = p.ServeReady()
 		is := func(what, cookies string, want int) {
 			t.Helper()
-			if status, body := s.Do("GET", servicetest.Plaza, "", cookies); status != want {
-				t.Errorf("%s: %d %s, want %d", what, status, body, want)
-			}
+			status, body := s.Do("GET", servicetest.Plaza, "", cookies)
+			servicetest.Is(t, status, want, "%s: %s", what, body)
 		}
 		has := func(pairs ...pair) keySet {
 			t.Helper()
 			set := published(t, s)
 			for _, p := range pairs {
-				if !p.public.Equal(set[p.id()]) {
-					t.Errorf("%s is not published", p.id())
-				}
+				servicetest.Is(t, set[p.id()], p.public, "the published key %s", p.id())
 			}
 			servicetest.Is(t, len(set), len(pairs), "keys are published")
 			return set
@@ -116,57 +113,48 @@ func TestPrivateKeys(t *testing.T) {
 		servicetest.WriteSecret(t, filepath.Join(p.Dir, "ahead.pem"), a.pem)
 		erin := issue(before.With("JWT_PRIVATE_KEY_FILE=ahead.pem"), "erin")
 		is("signed by another instance", erin, 200)
-		if set := has(a); !set.verifies(t, tokenOf(erin)) || set.verifies(t, refreshed(t, s, erin)) {
-			t.Error("a key signs before its private half is there")
-		}
+		servicetest.Is(t, has(a).verifies(t, tokenOf(erin)), true, "the published key verifies the JWT of erin")
+		servicetest.Is(t, has(a).verifies(t, refreshed(t, s, erin)), false, "a key signs before its private half is there")
 		servicetest.WriteSecret(t, file, a.pem)
-		hangUp(t, s, signs(a))
+		s.HangUp(signs(a))
 
 		is("signed by a secret", alice, 200)
 		bob := issue(p, "bob")
 		is("signed by the private key", bob, 200)
-		for who, cookies := range map[string]string{"bob": bob, "alice, refreshed": "token=" + refreshed(t, s, alice)} {
-			if !has(a).verifies(t, tokenOf(cookies)) {
-				t.Errorf("%s: %s", who, tokenOf(cookies))
-			}
+		for who, token := range map[string]string{"bob": tokenOf(bob), "alice, refreshed": refreshed(t, s, alice)} {
+			servicetest.Is(t, has(a).verifies(t, token), true, "the published key verifies the JWT of %s", who)
 		}
 		// A browser that comes back with an expired JWT of the secret's gets one of the private key's.
 		session := servicetest.NewBrowser(s.URL, http.DefaultTransport)
-		session.Cookies["token"] = tokenOf(carol)
-		session.Cookies["refreshToken"] = strings.TrimSpace(carol[strings.Index(carol, "refreshToken=")+len("refreshToken="):])
-		if res := session.Do("GET", servicetest.SessionPath, ""); res.Status != 200 || !has(a).verifies(t, session.Cookies["token"]) {
-			t.Errorf("%d %s", res.Status, res.Body)
-		}
+		session.Do("GET", servicetest.SessionPath, "", servicetest.Header("Cookie", carol)).Is(t, 200)
+		servicetest.Is(t, has(a).verifies(t, session.Cookies["token"]), true, "signed by the private key")
 
 		servicetest.WriteSecret(t, file, a.pem+b.pem)
-		hangUp(t, s, signs(a))
+		s.HangUp(signs(a))
 		has(a, b)
 		servicetest.WriteSecret(t, file, b.pem+a.pem)
-		hangUp(t, s, signs(b))
+		s.HangUp(signs(b))
 		is("signed by the former key", bob, 200)
-		dave := "token=" + refreshed(t, s, issue(p, "dave"))
-		if set := has(a, b); !set.verifies(t, tokenOf(dave)) || keyOf(t, tokenOf(dave)) != b.id() {
-			t.Error("not signed by the new key")
-		}
+		token := refreshed(t, s, issue(p, "dave"))
+		dave := "token=" + token
+		servicetest.Is(t, has(a, b).verifies(t, token), true, "the published keys verify the JWT of dave")
+		servicetest.Is(t, keyOf(t, token), b.id(), "the key that signs")
 		servicetest.WriteSecret(t, file, b.pem)
-		hangUp(t, s, signs(b))
+		s.HangUp(signs(b))
 		is("the former key is gone", bob, 401)
 		is("the new key", dave, 200)
-		if s.Says("all former keys are gone", 0); has(b).verifies(t, tokenOf(bob)) {
-			t.Error("the key that is gone is published")
-		}
+		s.Says("all former keys are gone", 0)
+		has(b)
 		for text, want := range map[string]string{
 			"": "is empty", c.pem + "x": "and nothing else", string(c.public): "and nothing else", c.pem + c.pem: "has a key twice",
 		} {
 			servicetest.WriteSecret(t, file, text)
-			hangUp(t, s, `"level":"ERROR","msg":"SIGHUP: JWT_PRIVATE_KEY_FILE stays as it is"`)
-			if !strings.Contains(s.Log.String(), want) {
-				t.Errorf("%q: the log does not say %q", text, want)
-			}
+			s.HangUp(`"level":"ERROR","msg":"SIGHUP: JWT_PRIVATE_KEY_FILE stays as it is"`)
+			servicetest.Contains(t, s.Log.String(), want)
 		}
 		has(b)
 		servicetest.WriteSecret(t, file, c.pem)
-		hangUp(t, s, signs(c))
+		s.HangUp(signs(c))
 		s.Says("JWT_PRIVATE_KEY_FILE: all former keys are gone", 1)
 		is("all keys are other ones", dave, 401)
 		is("signed by a secret", issue(before, "alice"), 200)

@@ -1,6 +1,7 @@
 package operating
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -36,17 +37,14 @@ func TestReloadKeys(t *testing.T) {
 		generation := 0
 		// Kubernetes replaces the link to the folder that all files are in.
 		publish := func(key string) {
-			t.Helper()
 			generation++
 			folder := fmt.Sprint("..", generation)
-			servicetest.NoError(t, os.MkdirAll(filepath.Join(mount, folder), 0o755))
-			for _, err := range []error{
+			servicetest.NoError(t, errors.Join(
+				os.MkdirAll(filepath.Join(mount, folder), 0o755),
 				os.WriteFile(filepath.Join(mount, folder, "key"), []byte(key), 0o644),
 				os.Symlink(folder, filepath.Join(mount, "..new")),
 				os.Rename(filepath.Join(mount, "..new"), filepath.Join(mount, "..data")),
-			} {
-				servicetest.NoError(t, err)
-			}
+			))
 		}
 		publish(keyA)
 		servicetest.NoError(t, os.Symlink("..data/key", filepath.Join(mount, "key")))
@@ -54,23 +52,21 @@ func TestReloadKeys(t *testing.T) {
 		issue := func(name string) string { return p.For(t).Issue(name) }
 		is := func(what, path, cookies string, want int, part string) {
 			t.Helper()
-			if status, body := s.Do("GET", path, "", cookies); status != want || !strings.Contains(body, part) {
-				t.Errorf("%s: %d %s, want %d", what, status, body, want)
-			}
+			status, body := s.Do("GET", path, "", cookies)
+			servicetest.Is(t, status, want, "%s: %s", what, body)
+			servicetest.Contains(t, body, part)
 		}
 		alice := issue("alice")
 		is("before", servicetest.Plaza, alice, 200, "")
 		is("before, from the cache", servicetest.Plaza, alice, 200, "")
 
-		hangUp(t, s, `SIGHUP: JWT_SECRET_FILE was read again","changed":false,`+signsWith(keyA))
+		s.HangUp(`SIGHUP: JWT_SECRET_FILE was read again","changed":false,` + signsWith(keyA))
 		tag := s.Ask("GET", servicetest.Plaza, "", alice).Header.Get("ETag")
 		publish(keyB + "," + keyA + "\n")
-		hangUp(t, s, `SIGHUP: JWT_SECRET_FILE was read again","changed":true,`+signsWith(keyB))
+		s.HangUp(`SIGHUP: JWT_SECRET_FILE was read again","changed":true,` + signsWith(keyB))
 		is("the old key is the second", servicetest.Plaza, alice, 200, "")
 		is("the old key is the second", servicetest.SessionPath, alice, 200, "")
-		if s.Ask("GET", servicetest.Plaza, "", alice).Header.Get("ETag") == tag {
-			t.Error("ETags are still made with the old key")
-		}
+		servicetest.Is(t, s.Ask("GET", servicetest.Plaza, "", alice).Header.Get("ETag") == tag, false, "the ETag is the same under another key")
 		bob := issue("bob")
 		is("the new key", servicetest.Plaza, bob, 200, "")
 		servicetest.Is(t, keyOf(t, refreshed(t, s, issue("carol"))), server.KeyID([]byte(keyB)), "the key of a refresh")
@@ -79,12 +75,9 @@ func TestReloadKeys(t *testing.T) {
 		waiting.Go(func() {
 			servicetest.Contains(t, s.Ask("GET", servicetest.Plaza+"?wait=50", "", alice, servicetest.IfNoneMatch(s.Ask("GET", servicetest.Plaza, "", alice).Header.Get("ETag"))).Body, "Chess")
 		})
-		servicetest.Eventually(t, 20*time.Second, "alice waits", func() bool {
-			_, metrics := s.AdminBody("/metrics")
-			return strings.Contains(metrics, "\nworldevents_list_watches 1\n")
-		})
+		servicetest.Eventually(t, 20*time.Second, "alice waits", func() bool { return s.Metric("worldevents_list_watches") == 1 })
 		publish(keyB)
-		hangUp(t, s, `"changed":true,`+signsWith(keyB))
+		s.HangUp(`"changed":true,` + signsWith(keyB))
 		is("the key is gone", servicetest.Plaza, alice, 401, "invalid_token")
 		is("the key is gone", servicetest.SessionPath, alice, 400, "Invalid token")
 		is("the other key", servicetest.Plaza, bob, 200, "")
@@ -93,33 +86,24 @@ func TestReloadKeys(t *testing.T) {
 		servicetest.Is(t, keyOf(t, refreshed(t, s, alice)), server.KeyID([]byte(keyB)), "the key of a refresh without a valid JWT")
 
 		for text, want := range map[string]string{
-			"":                                   "is empty",
-			"short-secret":                       "key 1 is shorter than 32 bytes",
-			keyB + "," + keyC[:31]:               "key 2 is shorter than 32 bytes",
-			keyC + "," + keyC:                    "key 2 is key 1 again",
-			strings.Repeat("s", 32):              "key 1 is one character again and again",
-			"your-256-bit-secret-" + keyC:        "key 1 is a known example",
-			keyC + "\n" + keyB:                   "must be one line",
-			keyC + "\x00":                        "has a NUL character",
-			keyC + "\xff":                        "is not UTF-8",
-			strings.Repeat(keyC, 64<<10/64+1):    "is larger than 65536 bytes",
-			keyC + ", ":                          "key 2 is shorter than 32 bytes",
-			strings.Repeat("\U0001F511", 8):      "key 1 is one character again and again",
-			"CHANGEME-CHANGEME-CHANGEME-" + keyC: "key 1 is a known example",
+			"":                                "is empty",
+			"short-secret":                    "key 1 is shorter than 32 bytes",
+			keyC + "," + keyC:                 "key 2 is key 1 again",
+			"your-256-bit-secret-" + keyC:     "key 1 is a known example",
+			keyC + "\n" + keyB:                "must be one line",
+			strings.Repeat(keyC, 64<<10/64+1): "is larger than 65536 bytes",
 		} {
 			publish(text)
-			hangUp(t, s, `"level":"ERROR","msg":"SIGHUP: JWT_SECRET_FILE stays as it is"`)
-			if !strings.Contains(s.Log.String(), want) {
-				t.Errorf("%.80q: the log does not say %q", text, want)
-			}
+			s.HangUp(`"level":"ERROR","msg":"SIGHUP: JWT_SECRET_FILE stays as it is"`)
+			servicetest.Contains(t, s.Log.String(), want)
 			is("after a bad file", servicetest.Plaza, bob, 200, "")
 		}
 		servicetest.NoError(t, os.Remove(filepath.Join(mount, "..data")))
-		hangUp(t, s, "no such file or directory")
+		s.HangUp("no such file or directory")
 		is("without a file", servicetest.Plaza, bob, 200, "")
 
 		publish(keyC)
-		hangUp(t, s, signsWith(keyC))
+		s.HangUp(signsWith(keyC))
 		is("all keys are other ones", servicetest.Plaza, bob, 401, "invalid_token")
 		is("all keys are other ones", servicetest.Plaza, issue("dave"), 200, "Chess")
 		showsNone(t, s, keyA, keyB, keyC, keyC[:31], "short-secret")
@@ -134,7 +118,6 @@ func TestFilesAreLookedAt(t *testing.T) {
 		a, b := newPair(t), newPair(t)
 		p := withFiles(t, first).With("JWT_SECRET=", "JWT_SECRET_FILE=key", "JWT_PRIVATE_KEY_FILE=jwt.pem", "DATABASE_URL=", "DATABASE_URL_FILE=url", "LOG_FORMAT=json", "LOG_LEVEL=warn")
 		write := func(name, text string) {
-			t.Helper()
 			servicetest.WriteSecret(t, filepath.Join(p.Dir, name), text)
 		}
 		write("key", keyA)
@@ -145,7 +128,7 @@ func TestFilesAreLookedAt(t *testing.T) {
 		says := func(lines ...string) {
 			t.Helper()
 			for _, line := range lines {
-				servicetest.Eventually(t, 40*time.Second, line, func() bool { return strings.Contains(s.Log.String(), line) })
+				s.AwaitLog(line)
 			}
 		}
 		write("key", keyB+","+keyA)
@@ -156,9 +139,7 @@ func TestFilesAreLookedAt(t *testing.T) {
 			`"level":"INFO","msg":"JWT_PRIVATE_KEY_FILE was read again","changed":true`, b.id(),
 			`"level":"INFO","msg":"the certificate was read again","changed":true`,
 			`"level":"ERROR","msg":"DATABASE_URL_FILE stays as it is"`)
-		if got := shown(t, s, trust); got != second.Serial {
-			t.Error("the certificate is the former one")
-		}
+		servicetest.Is(t, shown(t, s, trust), second.Serial, "the certificate")
 
 		write("tls/cert.pem", string(first.Cert))
 		servicetest.NoError(t, os.Remove(filepath.Join(p.Dir, "jwt.pem")))
@@ -166,12 +147,8 @@ func TestFilesAreLookedAt(t *testing.T) {
 		write("url", db.URL)
 		says(`"level":"ERROR","msg":"the certificate stays as it is"`, `"level":"ERROR","msg":"JWT_SECRET_FILE stays as it is"`)
 		write("key", keyB)
-		servicetest.Eventually(t, 40*time.Second, "the key is taken after one that cannot be used", func() bool {
-			return strings.Count(s.Log.String(), `"JWT_SECRET_FILE was read again"`) == 2
-		})
-		if got := shown(t, s, trust); got != second.Serial {
-			t.Error("a certificate without its key is taken over")
-		}
+		s.Says(`"JWT_SECRET_FILE was read again"`, 2)
+		servicetest.Is(t, shown(t, s, trust), second.Serial, "the certificate beside another key")
 		for line, n := range map[string]int{
 			"JWT_SECRET_FILE stays as it is": 1, "the certificate stays as it is": 1, "DATABASE_URL_FILE stays as it is": 1, "the certificate was read again": 1,
 			"JWT_PRIVATE_KEY_FILE was read again": 1, "JWT_PRIVATE_KEY_FILE stays": 0, "DATABASE_URL_FILE was read again": 0, "SIGHUP": 0,
@@ -224,14 +201,14 @@ func TestReloadUnderLoad(t *testing.T) {
 		first := []string{keyA, keyB, keyC}[i%3]
 		keys := append([]string{first}, []string{keyA}[:min(i%3, 1)]...)
 		servicetest.WriteSecret(t, key, strings.Join(keys, ",")+"\n")
-		hangUp(t, s, signsWith(first))
+		s.HangUp(signsWith(first))
 		servicetest.Eventually(t, 20*time.Second, "requests go on", func() bool { return t.Failed() || requests.Load() >= before+clients/4 })
 	}
 	servicetest.WriteSecret(t, key, keyB+","+keyA)
 	for range 50 {
 		s.Signal(syscall.SIGHUP)
 	}
-	hangUp(t, s, signsWith(keyB))
+	s.HangUp(signsWith(keyB))
 	done.Store(true)
 	all.Wait()
 	servicetest.Is(t, s.Admin("/readyz"), 200, "/readyz")
@@ -250,16 +227,15 @@ func TestReloadSQLite(t *testing.T) {
 	servicetest.WriteSecret(t, url, "sqlite:worldevents.db\n")
 	servicetest.WriteSecret(t, key, keyA)
 	s := p.ServeReady()
-	hangUp(t, s, `SIGHUP: DATABASE_URL_FILE was read again","changed":false`)
+	s.HangUp(`SIGHUP: DATABASE_URL_FILE was read again","changed":false`)
 	for _, text := range []string{"sqlite:other.db", "postgres://u:hunter2@127.0.0.1:1/d", "nonsense-hunter2"} {
 		servicetest.WriteSecret(t, url, text)
-		hangUp(t, s, `SIGHUP: DATABASE_URL_FILE stays as it is","error":"only the user and the password may change`)
+		s.HangUp(`SIGHUP: DATABASE_URL_FILE stays as it is","error":"only the user and the password may change`)
 	}
 	servicetest.NoError(t, os.Chmod(key, 0o666))
-	hangUp(t, s, "its mode lets others write it")
-	if !strings.Contains(s.Log.String(), "JWT_SECRET_FILE stays as it is") || s.Admin("/readyz") != 200 {
-		t.Errorf("%s", s.Log)
-	}
+	s.HangUp("its mode lets others write it")
+	servicetest.Contains(t, s.Log.String(), "JWT_SECRET_FILE stays as it is")
+	servicetest.Is(t, s.Admin("/readyz"), 200, "/readyz")
 	showsNone(t, s, "hunter2", keyA)
 }
 
@@ -275,14 +251,50 @@ func TestReloadKeysBesideSilentDatabase(t *testing.T) {
 	s := p.ServeReady()
 	proxy.Silence()
 	servicetest.WriteSecret(t, url, strings.Replace(address, "postgres@", "postgres:other@", 1))
-	hangUp(t, s, `JWT_SECRET_FILE was read again","changed":false`)
+	s.HangUp(`JWT_SECRET_FILE was read again","changed":false`)
 	servicetest.WriteSecret(t, key, keyB)
-	hangUp(t, s, `JWT_SECRET_FILE was read again","changed":true,`+signsWith(keyB))
+	s.HangUp(`JWT_SECRET_FILE was read again","changed":true,` + signsWith(keyB))
 	log := s.Log.String()
 	servicetest.Lacks(t, log, "SIGHUP: DATABASE_URL_FILE")
 	servicetest.Contains(t, log, "all former keys are gone")
 	servicetest.WriteSecret(t, key, keyC+","+keyB)
-	hangUp(t, s, signsWith(keyC))
+	s.HangUp(signsWith(keyC))
 	s.Says("all former keys are gone", 1)
 	s.Signal(syscall.SIGKILL)
+}
+
+// Keys of these tests, in hexadecimal as openssl prints them.
+const (
+	keyA = "1f0e9d8c7b6a59483726150493a2b1c0d1e2f3041526374859607182a3b4c5d6"
+	keyB = "2a4c6e80b1d3f597c8e0a2d4f6081b3d5f7193a5c7e9fb0d2e4f60718293a4b5"
+	keyC = "3b5d7f91c2e4a608d9f1b3e5071a2c4e60829ab4d6f80a1c3d5e7f8091a2b3c4"
+)
+
+// Every command finds the secrets in files, as Kubernetes mounts them. Package config holds what such files may be.
+func TestSecretFiles(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t, "JWT_SECRET="+keyA)
+	s := p.ServeReady()
+	mounts := t.TempDir()
+	servicetest.NoError(t, errors.Join(
+		os.Mkdir(mounts+"/..2030_01_01", 0o755), os.Symlink("..2030_01_01", mounts+"/..data"),
+		os.WriteFile(mounts+"/..2030_01_01/jwt", []byte(keyA), 0o644), os.Symlink("..data/jwt", mounts+"/jwt"),
+		os.WriteFile(mounts+"/..2030_01_01/url", []byte("sqlite:worldevents.db\n"), 0o644), os.Symlink("..data/url", mounts+"/url"),
+	))
+	from := p.With("JWT_SECRET=", "DATABASE_URL=", "JWT_SECRET_FILE="+mounts+"/jwt", "DATABASE_URL_FILE="+mounts+"/url")
+	production := from.With("APP_ENV=production", "BASE_URL=https://example.org")
+	production.MustRun("migrate")
+	production.MustRun("user", "add", "alice")
+	cookies := from.Issue("alice")
+	s.Is(200, "GET", servicetest.Plaza, "", cookies)
+	production.MustRun("event", "list", "--world", "plaza")
+	production.MustCopy("sqlite:copy.db")
+	checked, stderr := servicetest.Check(t, production)
+	servicetest.Is(t, checked.OK, true, "check: %s", stderr)
+	servicetest.Lacks(t, fmt.Sprint(checked, stderr), keyA)
+	for name, want := range map[string]string{
+		"JWT_SECRET_FILE": mounts + "/jwt", "JWT_SECRET": "xxxxx", "DATABASE_URL_FILE": mounts + "/url", "DATABASE_URL": "sqlite:worldevents.db",
+	} {
+		servicetest.Is(t, checked.Settings[name], want, "check: %s", name)
+	}
 }

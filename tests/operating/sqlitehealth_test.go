@@ -2,11 +2,11 @@ package operating
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -47,12 +47,21 @@ func (s *sqliteService) create() (name string, status int, body string) {
 	return name, status, body
 }
 
-// creates creates an event, which must succeed.
-func (s *sqliteService) creates(t *testing.T) {
+// creates creates an event, which must succeed, and returns its name.
+func (s *sqliteService) creates(t *testing.T) string {
 	t.Helper()
-	if _, status, body := s.create(); status != 200 {
-		t.Fatalf("%d %s", status, body)
-	}
+	name, status, body := s.create()
+	servicetest.Is(t, status, 200, "%s", body)
+	return name
+}
+
+// isRefused creates an event, which must fail in this way, and returns its name.
+func (s *sqliteService) isRefused(t *testing.T, want int, part string) string {
+	t.Helper()
+	name, status, body := s.create()
+	servicetest.Is(t, status, want, "%s", body)
+	servicetest.Contains(t, body, part)
+	return name
 }
 
 // kept is the names of the events that there are.
@@ -148,29 +157,24 @@ func TestSQLiteFileIsReplaced(t *testing.T) {
 			if test.name == "the file is gone" || test.words == "replaced" {
 				closed.Store(true) // from the moment on that it is
 			}
-			servicetest.Eventually(t, 20*time.Second, "not ready", func() bool { return s.Admin("/readyz") == 503 })
+			s.Readiness(503, 20*time.Second)
 			closed.Store(true)
 			for range 20 {
-				if live, ready := s.Admin("/livez"), s.Admin("/readyz"); live != 200 || ready != 503 {
-					t.Errorf("/livez %d, /readyz %d", live, ready)
-				}
+				servicetest.Is(t, s.Admin("/livez"), 200, "/livez")
+				servicetest.Is(t, s.Admin("/readyz"), 503, "/readyz")
 			}
 			closed.Store(false)
 			servicetest.NoError(t, test.restore(s))
-			servicetest.Eventually(t, 20*time.Second, "ready again", func() bool { return s.Admin("/readyz") == 200 })
+			s.Readiness(200, 20*time.Second)
 			s.creates(t)
 			acknowledged := stop()
 			s.Says(takesNoWrites, 1)
-			servicetest.Eventually(t, 20*time.Second, "a line says "+test.words, func() bool {
-				return strings.Contains(s.Log.String(), test.words+" while it was open")
-			})
+			s.AwaitLog(test.words + " while it was open")
 			s.Stop()
 			s.Process = s.program.ServeReady()
 			kept := s.kept(t)
 			for _, name := range acknowledged {
-				if !kept[name] {
-					t.Errorf("%s was acknowledged, and is lost", name)
-				}
+				servicetest.Is(t, kept[name], true, "%s was acknowledged, and is there", name)
 			}
 		})
 	}
@@ -183,15 +187,12 @@ func TestSQLiteFileIsRemoved(t *testing.T) {
 	s := serveSQLite(t)
 	s.creates(t)
 	servicetest.NoError(t, os.Remove(s.file))
-	for _, want := range []int{500, 503, 503, 503, 503} {
-		if name, status, body := s.create(); status != want {
-			t.Errorf("%s: %d %s, want %d", name, status, body, want)
-		}
+	s.isRefused(t, 500, `"code":"internal"`)
+	for range 4 {
+		s.isRefused(t, 503, `"code":"overloaded"`)
 	}
 	s.Says(takesNoWrites, 1)
-	if _, err := os.Stat(s.file); err == nil {
-		t.Error("the service made another file")
-	}
+	servicetest.Is(t, slices.Contains(folderOf(t, s.dir), "real.db"), false, "another file is made")
 }
 
 // The file was moved while an instance runs on it: no command makes another one in its place, where SQLite would delete the log, and
@@ -202,10 +203,7 @@ func TestSQLiteFileIsMoved(t *testing.T) {
 		t.Run(place, func(t *testing.T) {
 			t.Parallel()
 			s := serveSQLite(t)
-			name, status, body := s.create()
-			if status != 200 {
-				t.Fatalf("%d %s", status, body)
-			}
+			name := s.creates(t)
 			log, err := os.ReadFile(s.file + "-wal")
 			servicetest.NoError(t, errors.Join(err, os.Rename(s.file, s.file+".away")))
 			if place == "an empty file" {
@@ -228,9 +226,7 @@ func TestSQLiteFileIsMoved(t *testing.T) {
 			refused()
 			servicetest.NoError(t, os.Rename(s.file+".away", s.file))
 			s.Process = s.program.ServeReady()
-			if !s.kept(t)[name] {
-				t.Errorf("%s was acknowledged, and is lost", name)
-			}
+			servicetest.Is(t, s.kept(t)[name], true, "%s was acknowledged, and is there", name)
 		})
 	}
 }
@@ -297,27 +293,17 @@ func TestSQLiteFileIsDamaged(t *testing.T) {
 		status, _ := s.Do("POST", "/api/event/elsewhere", servicetest.EventBody, cookies)
 		return status
 	}
-	if status := create(); status != 200 { // so that the pages of what follows are read
-		t.Errorf("%d", status)
-	}
+	servicetest.Is(t, create(), 200, "status of a write") // so that the pages of what follows are read
 	if content, _ = os.ReadFile(file); bytes.Count(content, []byte("restored")) < 200 {
 		t.Fatal("the file has not been written to")
 	}
 	overwrite(t, file, bytes.Repeat([]byte{0xA5}, len(content)/2), int64(len(content)/2))
-	status, body := s.Do("GET", servicetest.Plaza, "", cookies)
-	var response struct{ Code string }
-	if json.Unmarshal([]byte(body), &response); status != 503 || response.Code != "overloaded" {
-		t.Errorf("%d %s", status, body)
-	}
+	servicetest.Contains(t, s.Is(503, "GET", servicetest.Plaza, "", cookies), `"code":"overloaded"`)
 	refused := func() {
 		t.Helper()
-		for begin := time.Now(); time.Since(begin) < 2*time.Second; {
-			if status := s.Admin("/readyz"); status != 503 {
-				t.Fatalf("/readyz %d after %v", status, time.Since(begin))
-			}
-			if status := create(); status != 503 {
-				t.Fatalf("a write is %d after %v", status, time.Since(begin))
-			}
+		for begin := time.Now(); time.Since(begin) < 2*time.Second && !t.Failed(); {
+			servicetest.Is(t, s.Admin("/readyz"), 503, "/readyz after %v", time.Since(begin))
+			servicetest.Is(t, create(), 503, "status of a write after %v", time.Since(begin))
 		}
 	}
 	refused()
@@ -330,7 +316,7 @@ func TestSQLiteFileIsDamaged(t *testing.T) {
 	servicetest.Is(t, create(), 200, "status of a write")
 }
 
-// overwrite changes a part of a file, and not which file it is.
+// overwrite writes a part of a file, which stays the same file.
 func overwrite(t *testing.T, file string, content []byte, at int64) {
 	t.Helper()
 	f := servicetest.Must(os.OpenFile(file, os.O_RDWR, 0))(t)
@@ -366,9 +352,29 @@ func TestSQLiteIndexIsDamaged(t *testing.T) {
 
 func folderOf(t *testing.T, dir string) (names []string) {
 	t.Helper()
-	files := servicetest.Must(os.ReadDir(dir))(t)
-	for _, file := range files {
+	for _, file := range servicetest.Must(os.ReadDir(dir))(t) {
 		names = append(names, file.Name())
 	}
 	return names
+}
+
+// The file and its log are moved away, and back. The write that was committed meanwhile is there then, so its client was not told
+// that nothing has happened, as those were whose writes are not.
+func TestSQLiteFileComesBack(t *testing.T) {
+	t.Parallel()
+	s := serveSQLite(t)
+	s.creates(t)
+	move := func(from, to string) {
+		for _, file := range []string{"", "-wal", "-shm"} {
+			servicetest.NoError(t, os.Rename(from+file, to+file))
+		}
+	}
+	move(s.file, s.file+".away")
+	committed := s.isRefused(t, 500, `"detail":"create event: database unavailable"`)
+	refused := s.isRefused(t, 503, `"code":"overloaded"`)
+	move(s.file+".away", s.file)
+	s.Readiness(200, 20*time.Second)
+	if kept := s.kept(t); !kept[committed] || kept[refused] {
+		t.Errorf("there are %v", kept)
+	}
 }

@@ -1,9 +1,7 @@
 package operating
 
 import (
-	"bytes"
 	"crypto/tls"
-	"encoding/pem"
 	"fmt"
 	"io"
 	"net"
@@ -11,6 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -30,11 +31,7 @@ func withFiles(t *testing.T, cert servicetest.Certificate, env ...string) *servi
 // shown returns the serial number of the certificate that a new connection shows.
 func shown(t *testing.T, s *servicetest.Process, config *tls.Config) string {
 	t.Helper()
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), config)
-	if err != nil {
-		t.Error(err)
-		return ""
-	}
+	conn := servicetest.Must(tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), config))(t)
 	defer conn.Close()
 	return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
@@ -49,11 +46,7 @@ func TestTLSFiles(t *testing.T) {
 	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 		config := servicetest.Trusting("localhost", cert)
 		config.MinVersion, config.MaxVersion = version, version
-		res, err := servicetest.HTTPS(t, config, 0).Get(s.URL + servicetest.SessionPath)
-		if err != nil {
-			t.Errorf("%s: %v", tls.VersionName(version), err)
-			continue
-		}
+		res := servicetest.Must(servicetest.HTTPS(t, config, 0).Get(s.URL + servicetest.SessionPath))(t)
 		res.Body.Close()
 		if res.Proto != "HTTP/1.1" || res.StatusCode != 400 || res.Header.Get("Strict-Transport-Security") != "max-age=60" {
 			t.Errorf("%s: %s %d %v", tls.VersionName(version), res.Proto, res.StatusCode, res.Header)
@@ -65,20 +58,11 @@ func TestTLSFiles(t *testing.T) {
 		t.Error("TLS 1.1 is accepted")
 	}
 	plain := strings.Replace(s.URL, "https:", "http:", 1)
-	res := servicetest.Must(http.Get(plain + servicetest.SessionPath))(t)
-	res.Body.Close()
-	servicetest.Is(t, res.StatusCode, 400, "plain HTTP")
-	if want := fmt.Sprintf("\nworldevents_tls_certificate_expiry_timestamp_seconds %g\n", float64(cert.Expires().Unix())); !adminHas(s, want) {
-		t.Errorf("no metric %s", want)
-	}
+	servicetest.NewBrowser(plain, http.DefaultTransport).Do("GET", servicetest.SessionPath, "").Is(t, 400)
+	servicetest.Is(t, s.Metric("worldevents_tls_certificate_expiry_timestamp_seconds"), float64(cert.Expires().Unix()), "expiry of the certificate")
 	for line := range strings.Lines(s.Log.String()) { // neither the certificate nor failed handshakes
 		servicetest.Lacks(t, line, "TLS")
 	}
-}
-
-func adminHas(s *servicetest.Process, text string) bool {
-	_, body := s.AdminBody("/metrics")
-	return strings.Contains(body, text)
 }
 
 // HSTS can be turned off, and without TLS there is no metric of a certificate.
@@ -86,9 +70,9 @@ func TestTLSOff(t *testing.T) {
 	t.Parallel()
 	s := servicetest.NewProgram(t, "APP_ENV=production", "HSTS=").ServeReady()
 	servicetest.Is(t, s.Ask("GET", servicetest.SessionPath, "", "").Header.Get("Strict-Transport-Security"), "", "Strict-Transport-Security")
-	if adminHas(s, "worldevents_tls_") {
-		t.Error("there is a metric of a certificate")
-	}
+	_, metrics := s.AdminBody("/metrics")
+	servicetest.Contains(t, metrics, "worldevents_")
+	servicetest.Lacks(t, metrics, "worldevents_tls_")
 }
 
 // Without a certificate and its key serve does not start, and says so in one line that names the folder. check says the same.
@@ -110,10 +94,7 @@ func TestTLSFaults(t *testing.T) {
 			t.Parallel()
 			p := withFiles(t, cert)
 			prepare(filepath.Join(p.Dir, "tls"))
-			_, stderr, status := p.Run("serve")
-			if status != 1 || strings.Count(stderr, "\n") != 1 || !strings.Contains(stderr, "TLS_DIR: ") || !strings.Contains(stderr, "tls") {
-				t.Errorf("status %d: %s", status, stderr)
-			}
+			p.Fails("TLS_DIR: ", "serve")
 			servicetest.Finds(t, p, "fault", "^TLS_DIR: ")
 		})
 	}
@@ -210,29 +191,79 @@ func TestTLSReloadKeepsWhatWorks(t *testing.T) {
 	good := servicetest.NewCertificate(t, day, 90*day, host)
 	p := withFiles(t, good, "BASE_URL=https://"+host+":1")
 	s := p.ServeReady()
-	shown := func(want servicetest.Certificate) {
-		t.Helper()
-		conn := servicetest.Must(tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true, ServerName: host}))(t)
-		defer conn.Close()
-		if block, _ := pem.Decode(want.Cert); !bytes.Equal(block.Bytes, conn.ConnectionState().PeerCertificates[0].Raw) {
-			t.Error("another certificate is shown")
-		}
-	}
-	for _, test := range []struct {
-		bad  servicetest.Certificate
-		says string
-	}{
-		{servicetest.NewCertificate(t, day, 90*day), "the certificate is not for " + host},
-		{servicetest.NewCertificate(t, -time.Hour, 90*day, host), "the certificate is not valid before "},
-		{servicetest.NewCertificate(t, day, -time.Hour, host), "the certificate has expired at "},
+	anyOf := &tls.Config{InsecureSkipVerify: true, ServerName: host}
+	for says, bad := range map[string]servicetest.Certificate{
+		"the certificate is not for " + host:   servicetest.NewCertificate(t, day, 90*day),
+		"the certificate is not valid before ": servicetest.NewCertificate(t, -time.Hour, 90*day, host),
+		"the certificate has expired at ":      servicetest.NewCertificate(t, day, -time.Hour, host),
 	} {
-		test.bad.Write(t, filepath.Join(p.Dir, "tls"))
-		hangUp(t, s, `"level":"ERROR","msg":"SIGHUP: the certificate stays as it is"`)
-		servicetest.Contains(t, s.Log.String(), test.says)
-		shown(good)
+		bad.Write(t, filepath.Join(p.Dir, "tls"))
+		s.HangUp(`"level":"ERROR","msg":"SIGHUP: the certificate stays as it is"`)
+		servicetest.Contains(t, s.Log.String(), says)
+		servicetest.Is(t, shown(t, s, anyOf), good.Serial, "the certificate")
 	}
 	better := servicetest.NewCertificate(t, day, 90*day, host)
 	better.Write(t, filepath.Join(p.Dir, "tls"))
-	hangUp(t, s, "SIGHUP: the certificate was read again")
-	shown(better)
+	s.HangUp("SIGHUP: the certificate was read again")
+	servicetest.Is(t, shown(t, s, anyOf), better.Serial, "the certificate")
+}
+
+// SIGHUP takes over a new certificate while requests go on, on connections that are kept and on new ones. One that cannot be used
+// changes nothing.
+func TestTLSReload(t *testing.T) {
+	t.Parallel()
+	first, second := servicetest.NewCertificate(t, day, 90*day), servicetest.NewCertificate(t, day, 90*day)
+	expired, other := servicetest.NewCertificate(t, 2*day, -day), servicetest.NewCertificate(t, day, 90*day)
+	p := withFiles(t, first)
+	s := p.ServeReady()
+	trust := servicetest.Trusting("localhost", first, second)
+
+	var done atomic.Bool
+	var requests atomic.Int64
+	var all sync.WaitGroup
+	for i := range 4 {
+		browser := servicetest.NewBrowser(s.URL, servicetest.HTTPS(t, trust, i%2).Transport)
+		all.Go(func() {
+			for !done.Load() && !t.Failed() {
+				browser.Do("GET", servicetest.SessionPath, "").Is(t, 400)
+				requests.Add(1)
+			}
+		})
+	}
+	dir := filepath.Join(p.Dir, "tls")
+	for range 5 {
+		for _, cert := range []servicetest.Certificate{second, first} {
+			cert.Write(t, dir)
+			s.HangUp("the certificate was read again")
+			servicetest.Is(t, shown(t, s, trust), cert.Serial, "serial number")
+		}
+	}
+	before := requests.Load()
+	servicetest.Eventually(t, 20*time.Second, "requests go on", func() bool { return requests.Load() > before+20 })
+	done.Store(true)
+	all.Wait()
+
+	const kept = `"level":"ERROR","msg":"SIGHUP: the certificate stays as it is"`
+	for name, pair := range map[string]servicetest.Certificate{
+		"another key":                 {Cert: first.Cert, Key: other.Key},
+		"half a certificate":          {Cert: second.Cert[:len(second.Cert)/2], Key: second.Key},
+		"an empty certificate":        {Key: second.Key},
+		"key and certificate swapped": {Cert: second.Key, Key: second.Cert},
+		"an expired certificate":      {Cert: expired.Cert, Key: expired.Key},
+		"a large file":                {Cert: append(second.Cert, make([]byte, 1<<20)...), Key: second.Key},
+	} {
+		pair.Write(t, dir)
+		s.HangUp(kept)
+		servicetest.Is(t, shown(t, s, trust), first.Serial, "%s: the certificate", name)
+	}
+	os.Remove(filepath.Join(dir, "key.pem"))
+	s.HangUp(kept)
+	servicetest.NoError(t, syscall.Mkfifo(filepath.Join(dir, "key.pem"), 0o600))
+	s.HangUp(kept)
+	os.Remove(filepath.Join(dir, "key.pem"))
+	servicetest.Is(t, shown(t, s, trust), first.Serial, "the certificate without a key")
+	servicetest.Lacks(t, s.Log.String(), strings.Split(string(second.Key), "\n")[1])
+	second.Write(t, dir)
+	s.HangUp("the certificate was read again")
+	servicetest.Is(t, shown(t, s, trust), second.Serial, "the certificate after errors")
 }
