@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/hex"
 	"strings"
+	"sync"
 	"testing"
 
 	"worldevents/models"
@@ -14,53 +15,35 @@ import (
 func TestBlockedSignIn(t *testing.T) {
 	p := newProvider(t)
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
-		signIn := func() *servicetest.Response {
-			c := s.Client()
-			return c.Get(p.consent(begin(c, ""), called("7", "alice")).RequestURI())
-		}
-		signIn().Is(303, "")
-		ctx := context.Background()
+		signIn := func() *servicetest.Response { return p.signIn(s.Client(), called("7", "alice"), "") }
 		refused := func() {
 			t.Helper()
-			res := signIn()
-			res.IsError(403, "user_blocked")
+			res := signIn().IsError(403, "user_blocked")
 			servicetest.Lacks(t, strings.Join(res.Header.Values("Set-Cookie"), "\n"), "oken=")
 			c := s.Client()
 			page := c.Get(p.consent(begin(c, ""), called("7", "alice")).RequestURI(), servicetest.Header("Accept", "text/html"))
-			if page.Status != 403 || !strings.Contains(page.Body, "This account is blocked") {
-				t.Errorf("%d %s", page.Status, page.Body)
-			}
-		}
-		if _, _, err := s.Store.BlockUser(ctx, models.Who{Username: "alice"}); err != nil {
-			t.Fatal(err)
-		}
-		refused()
-		if _, _, err := s.Store.UnblockUser(ctx, models.Who{Username: "alice"}); err != nil {
-			t.Fatal(err)
-		}
-		signIn().Is(303, "")
-
-		removed, err := s.Store.RemoveUser(ctx, models.Who{Username: "alice"}, models.UserRemoval{Block: true})
-		if err != nil || removed.Identity == nil {
-			t.Fatal(removed, err)
-		}
-		refused()
-		servicetest.Is(t, s.Database.Count("users"), 0, "users")
-		c := s.Client() // another subject is somebody else
-		c.Get(p.consent(begin(c, ""), called("8", "alice")).RequestURI()).Is(303, "")
-		in := models.SignIn{RefreshToken: models.RefreshToken{Handle: models.Hash{1}}}
-		if _, err := s.Store.SignInExternal(ctx, "https://other.example.org", "7", "bob", in); err != nil { // and so is that of another issuer
-			t.Error(err)
+			servicetest.Contains(t, page.HasStatus(403).Body, "This account is blocked")
 		}
 		program := servicetest.NewProgram(t, "DATABASE_URL="+s.Database.URL)
-		program.MustRun("user", "unblock", "--identity", hex.EncodeToString(removed.Identity[:]))
-		if _, _, status := program.Run("user", "unblock", "--identity", hex.EncodeToString(removed.Identity[:])); status != 1 {
-			t.Error("unblocked what was not blocked")
-		}
+		signIn().Is(303, "")
+		program.MustRun("user", "block", "alice")
+		refused()
+		program.MustRun("user", "unblock", "alice")
+		signIn().Is(303, "")
+
+		removed := servicetest.Must(s.Store.RemoveUser(t.Context(), models.Who{Username: "alice"}, models.UserRemoval{Block: true}))(t)
+		refused()
+		servicetest.Is(t, s.Database.Count("users"), 0, "users")
+		p.signIn(s.Client(), called("8", "alice"), "").Is(303, "") // another subject is somebody else
+		in := models.SignIn{RefreshToken: models.RefreshToken{Handle: models.Hash{1}}}
+		servicetest.Must(s.Store.SignInExternal(t.Context(), "https://other.example.org", "7", "bob", in))(t) // and so is that of another issuer
+		identity := hex.EncodeToString(removed.Identity[:])
+		program.MustRun("user", "unblock", "--identity", identity)
+		program.Fails("", "user", "unblock", "--identity", identity) // it is not blocked
 		signIn().Is(303, "")
 
 		// Removed without more, they come back as somebody new.
-		servicetest.Must(s.Store.RemoveUser(ctx, models.Who{Username: "alice-2"}, models.UserRemoval{}))(t)
+		servicetest.Must(s.Store.RemoveUser(t.Context(), models.Who{Username: "alice-2"}, models.UserRemoval{}))(t)
 		signIn().Is(303, "")
 		servicetest.Is(t, s.Database.Count("users"), 3, "users")
 		p.checkLog(s)
@@ -73,10 +56,10 @@ func TestRemoveRace(t *testing.T) {
 		ctx := context.Background()
 		for round := range 10 {
 			subject := strings.Repeat("x", round+1)
-			done := make(chan bool)
-			var started = make(chan bool, 8)
+			var all sync.WaitGroup
+			started := make(chan bool, 8)
 			for i := range 8 {
-				go func() {
+				all.Go(func() {
 					in := models.SignIn{RefreshToken: models.RefreshToken{Handle: models.Hash{byte(round), byte(i), 1}}}
 					for n := range 4 {
 						in.Handle[3] = byte(n)
@@ -85,18 +68,13 @@ func TestRemoveRace(t *testing.T) {
 							started <- true
 						}
 					}
-					done <- true
-				}()
+				})
 			}
 			<-started
 			name := ""
 			s.Database.Read("SELECT username FROM users WHERE subject = ?", []any{subject}, &name)
-			if _, err := s.Store.RemoveUser(ctx, models.Who{Username: name}, models.UserRemoval{Block: true}); err != nil {
-				t.Error(err)
-			}
-			for range 8 {
-				<-done
-			}
+			servicetest.Must(s.Store.RemoveUser(ctx, models.Who{Username: name}, models.UserRemoval{Block: true}))(t)
+			all.Wait()
 			servicetest.Is(t, s.Database.Count("users WHERE subject = ?", subject), 0, "users came back")
 		}
 		servicetest.Is(t, s.Database.Count("sessions"), 0, "sessions")

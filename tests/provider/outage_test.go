@@ -55,7 +55,7 @@ func TestMadeUpCodeKeepsKeys(t *testing.T) {
 	p.signIn(s.Client(), called("1", "alice"), "").Is(303, "")
 	madeUp(s)().IsError(502, "provider_failed")
 	s.Clock.Advance(time.Minute)
-	p.respond("keys", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
+	p.respond("keys", responds(503, ""))
 	p.signIn(s.Client(), called("1", "alice"), "").Is(303, "")
 }
 
@@ -73,9 +73,7 @@ func TestEndpointsChange(t *testing.T) {
 	c := s.Client()
 	p.signIn(c, called("1", "alice"), "").Is(303, "")
 
-	moved := func(w http.ResponseWriter, _ *http.Request) {
-		p.discovery(w, map[string]any{"authorization_endpoint": p.issuer + "/elsewhere"})
-	}
+	moved := p.metadata(map[string]any{"authorization_endpoint": p.issuer + "/elsewhere"})
 	at := func() string {
 		u, _ := url.Parse(begin(s.Client(), ""))
 		return u.Path
@@ -88,7 +86,7 @@ func TestEndpointsChange(t *testing.T) {
 	servicetest.Is(t, at(), "/oidc/elsewhere", "the endpoint after an hour")
 
 	// The provider is away: what was known is used, and it is asked again soon.
-	p.respond("openid-configuration", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
+	p.respond("openid-configuration", responds(503, ""))
 	s.Clock.Advance(time.Hour)
 	servicetest.Is(t, at(), "/oidc/elsewhere", "the endpoint while the provider is away")
 	asked := p.count("openid-configuration")
@@ -99,7 +97,7 @@ func TestEndpointsChange(t *testing.T) {
 	servicetest.Is(t, at(), usual, "the endpoint")
 
 	// The token endpoint fails, which may be because it has moved.
-	p.respond("token", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) })
+	p.respond("token", responds(404, ""))
 	c = s.Client()
 	p.signIn(c, called("1", "alice"), "").IsError(502, "provider_failed")
 	p.respond("openid-configuration", moved)
@@ -209,8 +207,6 @@ func TestStartWithoutProvider(t *testing.T) {
 	p.Close()
 	s := program.ServeReady()
 	servicetest.Contains(t, s.Is(502, "GET", "/sign-in", "", ""), `"code":"provider_failed"`)
-	if status, body := s.Do("GET", "/api/auth/session", "", ""); status != 400 || body != servicetest.SessionNoToken {
-		t.Errorf("session: %d %s", status, body)
-	}
+	servicetest.Is(t, s.Is(400, "GET", servicetest.SessionPath, "", ""), servicetest.SessionNoToken, "the session")
 	servicetest.Lacks(t, s.Log.String(), p.secret)
 }

@@ -6,11 +6,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"os"
 	"path"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -57,10 +59,7 @@ type provider struct {
 var firstKey = sync.OnceValue(newKey)
 
 func newKey() *rsa.PrivateKey {
-	k, err := rsa.GenerateKey(rand.Reader, 2048)
-	if err != nil {
-		panic(err)
-	}
+	k, _ := rsa.GenerateKey(rand.Reader, 2048) // never fails
 	return k
 }
 
@@ -95,7 +94,7 @@ func (p *provider) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (p *provider) usual(endpoint string) http.HandlerFunc {
 	switch endpoint {
 	case "openid-configuration":
-		return func(w http.ResponseWriter, _ *http.Request) { p.discovery(w, nil) }
+		return p.metadata(nil)
 	case "authorize":
 		return p.authorize
 	case "token":
@@ -115,14 +114,25 @@ func (p *provider) respond(endpoint string, with http.HandlerFunc) {
 	p.instead[endpoint] = with
 }
 
-// discovery responds with the usual metadata with changes; nil removes.
-func (p *provider) discovery(w http.ResponseWriter, change map[string]any) {
-	metadata := map[string]any{
-		"issuer": p.issuer, "authorization_endpoint": p.issuer + "/authorize", "token_endpoint": p.issuer + "/token",
-		"userinfo_endpoint": p.issuer + "/userinfo", "jwks_uri": p.issuer + "/keys",
+// metadata responds with the usual metadata with changes; nil removes.
+func (p *provider) metadata(change map[string]any) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		metadata := map[string]any{
+			"issuer": p.issuer, "authorization_endpoint": p.issuer + "/authorize", "token_endpoint": p.issuer + "/token",
+			"userinfo_endpoint": p.issuer + "/userinfo", "jwks_uri": p.issuer + "/keys",
+		}
+		merge(metadata, change)
+		respondJSON(w, 200, metadata)
 	}
-	merge(metadata, change)
-	respondJSON(w, 200, metadata)
+}
+
+// responds is an endpoint that responds so, whatever it is asked.
+func responds(status int, text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(status)
+		io.WriteString(w, text)
+	}
 }
 
 func (p *provider) authorize(w http.ResponseWriter, r *http.Request) {
@@ -167,10 +177,13 @@ func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 	json.Unmarshal([]byte(asked.Get("login_hint")), &who)
 	merge(claims, who)
 	text, _ := json.Marshal(claims)
-	idToken := p.sign(string(text))
 	access := rand.Text()
 	p.tokens[access] = asked.Get("login_hint")
-	respondJSON(w, 200, map[string]any{"access_token": access, "token_type": "Bearer", "id_token": idToken})
+	respondTokens(w, access, p.sign(string(text)))
+}
+
+func respondTokens(w http.ResponseWriter, access, id string) {
+	respondJSON(w, 200, map[string]any{"access_token": access, "token_type": "Bearer", "id_token": id})
 }
 
 // sign returns claims as an ID token, whose head has what p.head says beside alg and kid.
@@ -182,10 +195,7 @@ func (p *provider) sign(claims string) string {
 }
 
 func (p *provider) signText(head string) string {
-	signature, err := jwt.SigningMethodRS256.Sign(head, p.key)
-	if err != nil {
-		p.t.Error(err)
-	}
+	signature := servicetest.Must(jwt.SigningMethodRS256.Sign(head, p.key))(p.t)
 	return head + "." + servicetest.Base64(string(signature))
 }
 
@@ -270,16 +280,10 @@ func called(subject, username string) person {
 func (p *provider) consent(authorize string, who person) *url.URL {
 	p.t.Helper()
 	hint, _ := json.Marshal(who)
-	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, Timeout: time.Minute}
-	res, err := client.Get(authorize + "&login_hint=" + url.QueryEscape(string(hint)))
-	if err != nil {
-		p.t.Error(err)
-		return new(url.URL)
-	}
-	defer res.Body.Close()
-	u, err := res.Location()
-	if err != nil {
-		p.t.Errorf("the provider refuses %s: %d", authorize, res.StatusCode)
+	res := servicetest.NewBrowser(authorize, http.DefaultTransport).Do("GET", "&login_hint="+url.QueryEscape(string(hint)), "")
+	u, err := url.Parse(res.Header.Get("Location"))
+	if err != nil || res.Status != 302 {
+		p.t.Errorf("the provider refuses %s: %v", authorize, res)
 		return new(url.URL)
 	}
 	return u
@@ -290,18 +294,23 @@ func (p *provider) checkLog(s *servicetest.Service) {
 	p.t.Helper()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	log, secrets := strings.ReplaceAll(s.Log.String(), "invalid_token", ""), []string{p.secret, "id_token", "access_token", "eyJ"}
-	for code := range p.codes {
-		secrets = append(secrets, code)
-	}
-	for token := range p.tokens {
-		secrets = append(secrets, token)
+	secrets := slices.Concat([]string{"id_token", "access_token", "eyJ"}, slices.Collect(maps.Keys(p.codes)), slices.Collect(maps.Keys(p.tokens)))
+	if p.secret != "" {
+		secrets = append(secrets, p.secret)
 	}
 	for _, secret := range secrets {
-		if secret != "" && strings.Contains(log, secret) {
-			p.t.Errorf("%q is in the log", secret)
-		}
+		servicetest.Lacks(p.t, strings.ReplaceAll(s.Log.String(), "invalid_token", ""), secret)
 	}
+}
+
+// isCalled fails the test unless the user of a browser has this name. One that ends in a dash stands before eight random digits.
+func isCalled(t testing.TB, c *servicetest.Client, want string) {
+	t.Helper()
+	got := c.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated).Header.Get("Session-User")
+	if strings.HasSuffix(want, "-") && len(got) == len(want)+8 {
+		got = got[:len(want)]
+	}
+	servicetest.Is(t, got, want, "the name")
 }
 
 // start starts a provider for a test that is parallel, and a service that signs in with it.

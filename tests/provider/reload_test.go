@@ -2,13 +2,8 @@ package provider
 
 import (
 	"net/http"
-	"net/url"
-	"os"
 	"path/filepath"
-	"strings"
-	"syscall"
 	"testing"
-	"time"
 
 	"worldevents/tests/servicetest"
 )
@@ -24,64 +19,46 @@ func TestReload(t *testing.T) {
 	var s *servicetest.Process
 	write := func(file, text string) {
 		t.Helper()
-		servicetest.NoError(t, os.WriteFile(filepath.Join(program.Dir, file), []byte(text+"\n"), 0o600))
-		if s == nil {
-			return
+		servicetest.WriteSecret(t, filepath.Join(program.Dir, file), text+"\n")
+		if s != nil {
+			s.HangUp("SIGHUP: OIDC_CLIENT_SECRET_FILE was read again") // the last of them
 		}
-		n := len(s.Log.String())
-		s.Signal(syscall.SIGHUP)
-		servicetest.Eventually(t, 20*time.Second, "the files are read", func() bool {
-			return strings.Contains(s.Log.String()[n:], "SIGHUP: OIDC_CLIENT_SECRET_FILE was read again") // the last of them
-		})
 	}
 	write("client", p.secret)
 	write("key", keyA)
 	s = program.ServeReady()
 
-	get := func(address, cookie string) *http.Response {
+	// begin begins a sign-in, and returns a function that ends it with a status.
+	begin := func() (ends func(what string, want int)) {
 		t.Helper()
-		r, _ := http.NewRequest("GET", address, nil)
-		r.Header.Set("Cookie", cookie)
-		res := servicetest.Must(http.DefaultTransport.RoundTrip(r))(t)
-		res.Body.Close()
-		return res
-	}
-	// begin returns the address of the callback, and the cookie of the flow.
-	begin := func() (callback, cookie string) {
-		t.Helper()
-		res := get(s.URL+"/sign-in", "")
-		if res.StatusCode != 303 || len(res.Cookies()) != 1 {
-			t.Fatalf("sign-in: %d", res.StatusCode)
+		browser := servicetest.NewBrowser(s.URL, http.DefaultTransport)
+		away := browser.Do("GET", "/sign-in", "")
+		away.Is(t, 303)
+		callback := p.consent(away.Header.Get("Location"), called("subject", "alice")).RequestURI()
+		return func(what string, want int) {
+			t.Helper()
+			servicetest.Is(t, browser.Do("GET", callback, "").Status, want, "%s: %s", what, s.Log)
 		}
-		u := p.consent(res.Header.Get("Location"), called("subject", "alice"))
-		back, _ := url.Parse(s.URL)
-		back.Path, back.RawQuery = u.Path, u.RawQuery
-		return back.String(), res.Cookies()[0].Name + "=" + res.Cookies()[0].Value
-	}
-	is := func(what string, want int, callback, cookie string) {
-		t.Helper()
-		servicetest.Is(t, get(callback, cookie).StatusCode, want, "%s: %s", what, s.Log)
 	}
 	signIn := func(what string, want int) {
 		t.Helper()
-		callback, cookie := begin()
-		is(what, want, callback, cookie)
+		begin()(what, want)
 	}
 	signIn("at first", 303)
 	old := p.setSecret("another-client-secret")
 	signIn("the old secret", 502)
-	callback, cookie := begin()
+	ends := begin()
 	write("client", "another-client-secret")
-	is("under way", 303, callback, cookie)
+	ends("under way", 303)
 	signIn("the new secret", 303)
 
-	callback, cookie = begin()
+	ends = begin()
 	write("key", keyB+","+keyA)
-	is("under way, and the key is the second", 303, callback, cookie)
+	ends("under way, and the key is the second", 303)
 	write("key", keyA)
-	callback, cookie = begin()
+	ends = begin()
 	write("key", keyB)
-	is("under way, and the key is gone", 400, callback, cookie)
+	ends("under way, and the key is gone", 400)
 	signIn("another key", 303)
 	for _, secret := range []string{old, "another-client-secret", keyA, keyB} {
 		servicetest.Lacks(t, s.Log.String(), secret)
