@@ -46,33 +46,44 @@ func (b *Browser) Clone() *Browser {
 func (b *Browser) Do(method, path, body string, with ...RequestOption) (res Result) {
 	res.Sent = time.Now()
 	defer func() { res.Took = time.Since(res.Sent) }()
-	r, err := http.NewRequest(method, b.URL+path, strings.NewReader(body))
+	cookies := func(r *http.Request) {
+		for name, value := range b.Cookies {
+			r.AddCookie(&http.Cookie{Name: name, Value: value})
+		}
+	}
+	client := &http.Client{Transport: b.Transport, Timeout: b.Timeout, CheckRedirect: followNone}
+	response, text, err := send(client, method, b.URL+path, body, append([]RequestOption{cookies}, with...))
+	res.Err = err
+	if response != nil {
+		for _, cookie := range response.Cookies() {
+			b.Cookies[cookie.Name] = cookie.Value
+		}
+		res.Status, res.Body, res.Header = response.StatusCode, text, response.Header
+	}
+	return res
+}
+
+// send sends a request, with a body of JSON unless an option says otherwise, and reads the response, of which there is none without its head.
+func send(client *http.Client, method, address, body string, with []RequestOption) (res *http.Response, text string, err error) {
+	r, err := http.NewRequest(method, address, strings.NewReader(body))
 	if err != nil {
-		return Result{Err: err}
+		return nil, "", err
 	}
 	if body != "" {
 		r.Header.Set("Content-Type", "application/json")
 	}
-	for name, value := range b.Cookies {
-		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	for _, change := range with {
+		change(r)
 	}
-	for _, option := range with {
-		option(r)
+	if res, err = client.Do(r); err != nil {
+		return nil, "", err
 	}
-	client := http.Client{Transport: b.Transport, Timeout: b.Timeout, CheckRedirect: plain.CheckRedirect}
-	response, err := client.Do(r)
-	if err != nil {
-		res.Err = err
-		return res
-	}
-	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	for _, cookie := range response.Cookies() {
-		b.Cookies[cookie.Name] = cookie.Value
-	}
-	res.Status, res.Body, res.Header, res.Err = response.StatusCode, string(text), response.Header, err
-	return res
+	defer res.Body.Close()
+	content, err := io.ReadAll(res.Body)
+	return res, string(content), err
 }
+
+func followNone(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // SignIn signs a user in on a service in development, with status 303.
 func (b *Browser) SignIn(name string) Result {

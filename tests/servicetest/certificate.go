@@ -31,54 +31,35 @@ type Certificate struct {
 // NewCertificate makes a certificate for localhost, 127.0.0.1 and names, of which so much time is over and left.
 func NewCertificate(tb testing.TB, over, left time.Duration, names ...string) Certificate {
 	tb.Helper()
-	c := Must(newCertificate(over, left, names...))(tb)
-	return c
-}
-
-// certificate is that of every Service. ECDSA costs a handshake less than the RSA of httptest.
-var certificate = sync.OnceValue(func() tls.Certificate {
-	c, err := newCertificate(0, 24*time.Hour)
-	if err != nil {
-		panic(err)
-	}
-	pair, err := tls.X509KeyPair(c.Cert, c.Key)
-	if err != nil {
-		panic(err)
-	}
-	return pair
-})
-
-func newCertificate(over, left time.Duration, names ...string) (c Certificate, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return c, err
-	}
-	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	if err != nil {
-		return c, err
-	}
+	key := Must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(tb)
+	serial := Must(rand.Int(rand.Reader, big.NewInt(1<<62)))(tb)
 	template := &x509.Certificate{
 		SerialNumber: serial, Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-over), NotAfter: time.Now().Add(left), KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 		DNSNames:    append([]string{"localhost"}, names...), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return c, err
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		return c, err
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return c, err
-	}
+	der := Must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))(tb)
+	keyDER := Must(x509.MarshalPKCS8PrivateKey(key))(tb)
 	return Certificate{
 		Cert: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), Key: pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}),
-		Serial: leaf.SerialNumber.String(), leaf: leaf,
-	}, nil
+		Serial: serial.String(), leaf: Must(x509.ParseCertificate(der))(tb),
+	}
+}
+
+// shared is the certificate of every Service. ECDSA costs a handshake less than the RSA of httptest.
+var shared struct {
+	once sync.Once
+	pair tls.Certificate
+}
+
+func certificate(tb testing.TB) tls.Certificate {
+	tb.Helper()
+	shared.once.Do(func() {
+		c := NewCertificate(tb, 0, 24*time.Hour)
+		shared.pair = Must(tls.X509KeyPair(c.Cert, c.Key))(tb)
+	})
+	return shared.pair
 }
 
 // Write writes cert.pem and key.pem into a folder, which it makes.
@@ -106,7 +87,7 @@ func HTTPS(tb testing.TB, config *tls.Config, conns int) *http.Client {
 		TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: conns == 0, MaxIdleConnsPerHost: conns, DisableCompression: true,
 	}
 	tb.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: time.Minute, CheckRedirect: plain.CheckRedirect}
+	return &http.Client{Transport: transport, Timeout: time.Minute, CheckRedirect: followNone}
 }
 
 // Expires returns when the certificate expires.

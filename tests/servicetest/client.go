@@ -33,7 +33,7 @@ func (s *Service) Client() *Client {
 	return &Client{s: s, http: &http.Client{
 		Transport:     s.transport,
 		Jar:           jar{cookies},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		CheckRedirect: followNone,
 		Timeout:       time.Minute,
 	}}
 }
@@ -56,12 +56,10 @@ func (j jar) SetCookies(u *url.URL, cookies []*http.Cookie) {
 // SignIn signs the user in, making the user if need be, and returns a client with the two cookies.
 func (s *Service) SignIn(username string) *Client {
 	s.tb.Helper()
-	session, err := s.Server.SignIn(context.Background(), models.Who{Username: username}, true)
-	NoError(s.tb, err)
 	c := s.Client()
-	c.Session = session
-	c.SetCookie("token", session.Token)
-	c.SetCookie("refreshToken", session.RefreshToken)
+	c.Session = Must(s.Server.SignIn(context.Background(), models.Who{Username: username}, true))(s.tb)
+	c.SetCookie("token", c.Session.Token)
+	c.SetCookie("refreshToken", c.Session.RefreshToken)
 	return c
 }
 
@@ -153,33 +151,14 @@ func (c *Client) Create(world, name, scheduledAt string) string {
 func (c *Client) Do(method, path, body string, with ...RequestOption) *Response {
 	c.s.tb.Helper()
 	response := &Response{tb: c.s.tb, what: method + " " + path}
-	var content io.Reader
-	if body != "" {
-		content = strings.NewReader(body)
-	}
-	r, err := http.NewRequest(method, c.s.URL+path, content)
-	if err != nil {
-		c.s.tb.Errorf("%s: %v", response.what, err)
-		return response
-	}
-	if body != "" {
-		r.Header.Set("Content-Type", "application/json")
-	}
-	for _, change := range with {
-		change(r)
-	}
-	res, err := c.http.Do(r)
-	if err != nil {
-		c.s.tb.Errorf("%s: %v", response.what, err)
-		return response
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
+	res, text, err := send(c.http, method, c.s.URL+path, body, with)
 	if err != nil {
 		c.s.tb.Errorf("%s: %v", response.what, err)
 	}
-	response.Status, response.Header, response.Body, response.cookies = res.StatusCode, res.Header, string(text), res.Cookies()
-	response.Close = res.Close
+	if res != nil {
+		response.Status, response.Header, response.Body, response.cookies = res.StatusCode, res.Header, text, res.Cookies()
+		response.Close = res.Close
+	}
 	return response
 }
 
@@ -187,8 +166,7 @@ func (c *Client) Do(method, path, body string, with ...RequestOption) *Response 
 // half a second.
 func (s *Service) Raw(text string) string {
 	s.tb.Helper()
-	conn, err := tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
-	NoError(s.tb, err)
+	conn := Must(tls.Dial("tcp", strings.TrimPrefix(s.URL, "https://"), &tls.Config{InsecureSkipVerify: true}))(s.tb)
 	defer conn.Close()
 	Must(io.WriteString(conn, text))(s.tb)
 	var response []byte

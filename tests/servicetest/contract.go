@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -28,22 +26,19 @@ import (
 // Contract is the text of openapi.yaml.
 func Contract(tb testing.TB) []byte {
 	tb.Helper()
-	text := Must(os.ReadFile(filepath.Join(Root(tb), "openapi.yaml")))(tb)
-	return text
+	return []byte(Shipped(tb, "openapi.yaml"))
 }
 
 // Document is openapi.yaml, read and checked once for all tests of a process.
 func Document(tb testing.TB) *openapi3.T {
 	tb.Helper()
-	doc := Must(document(tb))(tb)
-	return doc
+	return Must(document(tb))(tb)
 }
 
 // contract is openapi.yaml as the service reads it.
 func contract(tb testing.TB) *server.Contract {
 	tb.Helper()
-	c := Must(contractOf(tb))(tb)
-	return c
+	return Must(contractOf(tb))(tb)
 }
 
 var (
@@ -254,11 +249,7 @@ func errorFaults(res *http.Response, body []byte, id string) (faults []string) {
 	if err := json.Unmarshal(body, &e); err != nil {
 		return []string{err.Error()}
 	}
-	var again bytes.Buffer
-	encoder := json.NewEncoder(&again)
-	encoder.SetEscapeHTML(false)
-	encoder.Encode(e)
-	if got := strings.TrimSuffix(again.String(), "\n"); got != string(body) {
+	if got := asJSON(e); got != string(body) {
 		faults = append(faults, "the shape of errors is "+got)
 	}
 	switch {
@@ -322,11 +313,7 @@ func largeListFaults(body []byte) (faults []string) {
 			faults = append(faults, fmt.Sprintf("an event of the list is %.200v", e))
 		}
 	}
-	var again bytes.Buffer
-	encoder := json.NewEncoder(&again)
-	encoder.SetEscapeHTML(false)
-	encoder.Encode(list)
-	if form := strings.NewReplacer(`\u2028`, "\u2028", `\u2029`, "\u2029").Replace(strings.TrimSuffix(again.String(), "\n")); form != string(body) {
+	if asJSON(list) != string(body) {
 		faults = append(faults, "the list has another form than its schema")
 	}
 	return faults

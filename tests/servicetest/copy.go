@@ -60,16 +60,7 @@ func (db *Database) Counts() map[string]int {
 
 // Seed writes so many users with sessions, and events in 1000 worlds with RSVPs, behind the service's back.
 func Seed(db *Database, users, events, rsvps int) {
-	const moment = "'2030-01-01 00:00:00+00:00'"
-	numbers := func(n int) string {
-		return fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", n)
-	}
-	id := func(kind int) string {
-		if db.Dialect == "postgres" {
-			return fmt.Sprintf("CAST('00000000-0000-7000-%04d-' || lpad(CAST(i AS text), 12, '0') AS uuid)", kind)
-		}
-		return fmt.Sprintf("printf('00000000-0000-7000-%04d-%%012d', i)", kind)
-	}
+	id := func(kind int) string { return db.idOf(kind, "i") }
 	hash := "sha256(CAST(CAST(i AS text) AS bytea))"
 	spent := "CAST('' AS bytea)"
 	if db.Dialect == "sqlite" {

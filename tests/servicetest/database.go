@@ -38,11 +38,7 @@ func SQLite(tb testing.TB) *Database {
 // writeTemplate makes a migrated file, which is migrated once for all tests of a process.
 func writeTemplate(tb testing.TB, path string) {
 	tb.Helper()
-	sqliteTemplate.once.Do(func() { sqliteTemplate.content, sqliteTemplate.err = migratedFile() })
-	if sqliteTemplate.err != nil {
-		tb.Fatal(sqliteTemplate.err)
-	}
-	NoError(tb, os.WriteFile(path, sqliteTemplate.content, 0o600))
+	NoError(tb, os.WriteFile(path, Must(migratedFile())(tb), 0o600))
 }
 
 // EmptySQLite names a file that does not exist yet.
@@ -57,13 +53,7 @@ func OpenSQLite(tb testing.TB, path string) *Database {
 	return open(tb, "sqlite", "sqlite", "sqlite:"+path, "file:"+path+"?_pragma=busy_timeout(20000)&_pragma=foreign_keys(1)&_time_format=sqlite&_texttotime=1")
 }
 
-var sqliteTemplate struct {
-	once    sync.Once
-	content []byte
-	err     error
-}
-
-func migratedFile() ([]byte, error) {
+var migratedFile = sync.OnceValues(func() ([]byte, error) {
 	dir, err := os.MkdirTemp("", "worldevents")
 	if err != nil {
 		return nil, err
@@ -74,7 +64,7 @@ func migratedFile() ([]byte, error) {
 		return nil, err
 	}
 	return os.ReadFile(path) // whole: closing has folded the write-ahead log into it
-}
+})
 
 func migrate(url string) error {
 	store, err := models.Open(models.Options{URL: url, MaxConns: 2, Timeout: 30 * time.Second})

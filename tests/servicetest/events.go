@@ -31,12 +31,15 @@ func Listed(id, name, description, scheduledAt string, usernames ...string) stri
 // List is the body of a list.
 func List(events ...string) string { return `{"events":[` + strings.Join(events, ",") + `]}` }
 
-// Quote is JSON text without the escapes that only HTML needs.
-func Quote(text string) string {
+// Quote is a text as JSON.
+func Quote(text string) string { return asJSON(text) }
+
+// asJSON is JSON without the escapes that only HTML needs.
+func asJSON(value any) string {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
-	e.Encode(text)
+	e.Encode(value)
 	return strings.NewReplacer(`\u2028`, "\u2028", `\u2029`, "\u2029").Replace(strings.TrimSuffix(b.String(), "\n"))
 }
 
@@ -117,16 +120,28 @@ func AddEvent(s *Service, world string, n int, name, description string) {
 
 // AddEvents writes events of the world behind the service's back, an hour apart from the year on, with ids of a kind.
 func AddEvents(s *Service, world string, kind, n, year int, description string) {
-	id := fmt.Sprintf("CAST('00000000-0000-7000-%04d-' || lpad(CAST(i AS text), 12, '0') AS uuid)", kind)
 	at := fmt.Sprintf("CAST('%d-01-01 00:00:00+00' AS timestamptz) + i * interval '1 hour'", year)
 	if s.Database.Dialect == "sqlite" {
-		id = fmt.Sprintf("printf('00000000-0000-7000-%04d-%%012d', i)", kind)
 		at = fmt.Sprintf("datetime('%d-01-01 00:00:00', i || ' hours') || '+00:00'", year)
 	}
-	s.Database.Exec(fmt.Sprintf(`
-		INSERT INTO events (id, world_id, name, description, scheduled_at, created_at)
-		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d)
-		SELECT %s, '%s', 'n', '%s', %s, '2030-01-01 00:00:00+00:00' FROM n`, n, id, world, description, at))
+	s.Database.Exec(fmt.Sprintf("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) %s SELECT %s, '%s', 'n', '%s', %s, %s FROM n",
+		numbers(n), s.Database.idOf(kind, "i"), world, description, at, moment))
+}
+
+// moment is when rows were made that tests write.
+const moment = "'2030-01-01 00:00:00+00:00'"
+
+// numbers begins a query with a table n of the numbers i from 1 to n.
+func numbers(n int) string {
+	return fmt.Sprintf("WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) ", n)
+}
+
+// idOf is an id of a kind in a statement, with a number that is an expression.
+func (d *Database) idOf(kind int, number string) string {
+	if d.Dialect == "sqlite" {
+		return fmt.Sprintf("printf('00000000-0000-7000-%04d-%%012d', %s)", kind, number)
+	}
+	return fmt.Sprintf("CAST('00000000-0000-7000-%04d-' || lpad(CAST(%s AS text), 12, '0') AS uuid)", kind, number)
 }
 
 // Crowd is a world of events with these numbers of RSVPs, whose users' names are long so that the list is large. It is
@@ -139,24 +154,17 @@ func Crowd(t *testing.T, s *Service, world string, sizes ...int) (want [][]strin
 // CrowdOf is Crowd with usernames that begin so. Fewer of longer ones make a list as large, and are written sooner.
 func CrowdOf(t *testing.T, s *Service, name, world string, sizes ...int) (want [][]string) {
 	t.Helper()
-	id := func(kind int, n string) string {
-		if s.Database.Dialect == "postgres" {
-			return fmt.Sprintf("CAST('00000000-0000-7000-%04d-' || lpad(CAST(%s AS text), 12, '0') AS uuid)", kind, n)
-		}
-		return fmt.Sprintf("printf('00000000-0000-7000-%04d-%%012d', %s)", kind, n)
-	}
-	const numbers = "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < %d) "
-	const moment = "'2030-01-01 00:00:00+00:00'"
-	s.Database.Exec(fmt.Sprintf("INSERT INTO users (id, username, created_at) "+numbers+
-		"SELECT %s, '%s ' || CAST(i AS text), %s FROM n", slices.Max(sizes), id(9000, "i"), name, moment))
+	id := s.Database.idOf
+	s.Database.Exec(fmt.Sprintf("INSERT INTO users (id, username, created_at) %s SELECT %s, '%s ' || CAST(i AS text), %s FROM n",
+		numbers(slices.Max(sizes)), id(9000, "i"), name, moment))
 	for e, size := range sizes {
 		event := id(8000, fmt.Sprint(e))
 		s.Database.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) SELECT "+
 			event+", ?, 'n', '', "+moment+", "+moment, world)
 		var names []string
 		if size > 0 {
-			s.Database.Exec(fmt.Sprintf("INSERT INTO rsvps (event_number, user_number, username, created_at) "+numbers+
-				"SELECT e.number, u.number, u.username, %s FROM n JOIN users u ON u.id = %s JOIN events e ON e.id = %s", size, moment, id(9000, "i"), event))
+			s.Database.Exec(fmt.Sprintf("INSERT INTO rsvps (event_number, user_number, username, created_at) %s"+
+				"SELECT e.number, u.number, u.username, %s FROM n JOIN users u ON u.id = %s JOIN events e ON e.id = %s", numbers(size), moment, id(9000, "i"), event))
 			for i := range size {
 				names = append(names, fmt.Sprint(name, " ", i+1))
 			}

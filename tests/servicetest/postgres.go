@@ -129,109 +129,125 @@ func StartPostgres(settings ...string) (u *url.URL, stop func(), err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	dir, err := os.MkdirTemp(clusterParent(), "we")
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() {
-		if err != nil {
-			os.RemoveAll(dir)
-		}
-	}()
-	attributes, err := unprivileged(dir)
-	if err != nil {
-		return nil, nil, err
-	}
-	data := filepath.Join(dir, "data")
-	if err := initialize(bin, data, attributes); err != nil {
-		return nil, nil, err
-	}
 	port, release, err := ReservePort()
 	if err != nil {
 		return nil, nil, err
 	}
-	defer func() {
-		if err != nil {
-			release()
-		}
-	}()
-	command := exec.Command(filepath.Join(bin, "postgres"), serverArguments(data, strconv.Itoa(port), settings)...)
-	command.Dir, command.SysProcAttr = dir, attributes
-	log, err := os.Create(filepath.Join(dir, "log"))
-	if err != nil {
-		return nil, nil, err
-	}
-	defer log.Close()
-	command.Stdout, command.Stderr = log, log
-
-	ended, err := StartCommand(command)
-	if err != nil {
-		return nil, nil, err
-	}
+	i, err := newInstallation(bin, clusterParent(), strconv.Itoa(port))
 	stop = func() {
-		command.Process.Signal(syscall.SIGQUIT)
-		<-ended
+		i.end(syscall.SIGQUIT)
 		release()
-		os.RemoveAll(dir)
+		os.RemoveAll(i.dir)
+	}
+	if err == nil {
+		err = i.initialize()
+	}
+	if err == nil {
+		err = i.start(settings)
+	}
+	if err != nil {
+		stop()
+		return nil, nil, err
 	}
 	u = &url.URL{
-		Scheme: "postgres", User: url.User("postgres"), Host: net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), Path: "/postgres",
+		Scheme: "postgres", User: url.User("postgres"), Host: net.JoinHostPort("127.0.0.1", i.port), Path: "/postgres",
 		RawQuery: "sslmode=disable", // or each connection would be two: the first asks for TLS, and is refused
 	}
 	return u, stop, nil
 }
 
+// installation is a server on loopback, whose data lie in a folder of its own.
+type installation struct {
+	bin, dir, port string
+	attributes     *syscall.SysProcAttr
+	process        *os.Process
+	ended          <-chan struct{}
+}
+
+func newInstallation(bin, parent, port string) (i *installation, err error) {
+	i = &installation{bin: bin, port: port}
+	if i.dir, err = os.MkdirTemp(parent, "we"); err == nil {
+		i.attributes, err = unprivileged(i.dir)
+	}
+	return i, err
+}
+
+func (i *installation) data() string { return filepath.Join(i.dir, "data") }
+
+// run runs a program of PostgreSQL to its end.
+func (i *installation) run(program string, args ...string) error {
+	command := exec.Command(filepath.Join(i.bin, program), args...)
+	command.Dir, command.SysProcAttr = i.dir, i.attributes
+	if out, err := command.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", program, err, out)
+	}
+	return nil
+}
+
+// start starts the server. Its socket lies beside its data. One that is ended at once leaves memory that it shares under a name; a file goes
+// with its folder.
+func (i *installation) start(settings []string) error {
+	log, err := os.OpenFile(filepath.Join(i.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	args := []string{"-D", i.data(), "-p", i.port, "-k", i.dir}
+	for _, setting := range append([]string{"listen_addresses=127.0.0.1", "dynamic_shared_memory_type=mmap"}, settings...) {
+		args = append(args, "-c", setting)
+	}
+	command := exec.Command(filepath.Join(i.bin, "postgres"), args...)
+	command.Dir, command.SysProcAttr, command.Stdout, command.Stderr = i.dir, i.attributes, log, log
+	i.ended, err = StartCommand(command)
+	i.process = command.Process
+	return err
+}
+
+// end sends a signal to the server that ends it, and waits.
+func (i *installation) end(signal os.Signal) {
+	if i.process != nil {
+		i.process.Signal(signal)
+		<-i.ended
+	}
+}
+
 // initialize fills the folder of a new server. initdb takes ten times as long as a copy, and each package starts a server: what it
 // made is kept beside the program under test.
-func initialize(bin, data string, attributes *syscall.SysProcAttr) error {
+func (i *installation) initialize() error {
 	program := os.Getenv("TEST_PROGRAM")
 	if program == "" {
-		return initdb(bin, data, attributes)
+		return i.initdb()
 	}
-	made, err := os.Stat(filepath.Join(bin, "initdb"))
+	made, err := os.Stat(filepath.Join(i.bin, "initdb"))
 	if err != nil {
 		return err
 	}
 	kept := fmt.Sprintf("%s-initdb-%x", program, made.ModTime().Unix())
 	if _, err := os.Stat(kept); err == nil {
-		return copyCluster(kept, data, attributes)
+		return i.copyCluster(kept)
 	}
-	if err := initdb(bin, data, attributes); err != nil {
+	if err := i.initdb(); err != nil {
 		return err
 	}
 	mine := fmt.Sprintf("%s-%d", kept, os.Getpid())
-	if os.CopyFS(mine, os.DirFS(data)) != nil || os.Rename(mine, kept) != nil {
+	if os.CopyFS(mine, os.DirFS(i.data())) != nil || os.Rename(mine, kept) != nil {
 		os.RemoveAll(mine) // another package was quicker, or there is no room
 	}
 	return nil
 }
 
-// serverArguments are those of a server on loopback, whose socket lies beside its data. One that is ended at once leaves memory
-// that it shares under a name; a file goes with its folder.
-func serverArguments(data, port string, settings []string) []string {
-	args := []string{"-D", data, "-p", port, "-k", filepath.Dir(data)}
-	for _, setting := range append([]string{"listen_addresses=127.0.0.1", "dynamic_shared_memory_type=mmap"}, settings...) {
-		args = append(args, "-c", setting)
-	}
-	return args
+func (i *installation) initdb() error {
+	return i.run("initdb", "-D", i.data(), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
 }
 
-func initdb(bin, data string, attributes *syscall.SysProcAttr) error {
-	command := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
-	command.Dir, command.SysProcAttr = filepath.Dir(data), attributes
-	if out, err := command.CombinedOutput(); err != nil {
-		return fmt.Errorf("initdb: %w: %s", err, out)
-	}
-	return nil
-}
-
-// copyCluster copies a folder of initdb for whom attributes name. The server wants it to be open to nobody else.
-func copyCluster(from, to string, attributes *syscall.SysProcAttr) error {
-	if err := errors.Join(os.CopyFS(to, os.DirFS(from)), os.Chmod(to, 0o700)); err != nil || attributes.Credential == nil {
+// copyCluster copies a folder of initdb. The server wants it to be open to nobody else.
+func (i *installation) copyCluster(from string) error {
+	owner := i.attributes.Credential
+	if err := errors.Join(os.CopyFS(i.data(), os.DirFS(from)), os.Chmod(i.data(), 0o700)); err != nil || owner == nil {
 		return err
 	}
-	return filepath.WalkDir(to, func(path string, _ fs.DirEntry, err error) error {
-		return errors.Join(err, os.Chown(path, int(attributes.Credential.Uid), int(attributes.Credential.Gid)))
+	return filepath.WalkDir(i.data(), func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Chown(path, int(owner.Uid), int(owner.Gid)))
 	})
 }
 

@@ -321,7 +321,7 @@ func (s *Process) Admin(path string) int {
 
 // AdminBody is Admin with the body, or with the error.
 func (s *Process) AdminBody(path string) (int, string) {
-	return NewBrowser(s.AdminURL, plain.Transport).Do("GET", path, "").read()
+	return NewBrowser(s.AdminURL, plain).Do("GET", path, "").read()
 }
 
 // Signal sends a signal.
@@ -340,11 +340,7 @@ func (s *Process) Wait(patience time.Duration) int {
 }
 
 // plain opens a connection for each request: a process that is gone leaves none behind.
-var plain = &http.Client{
-	Transport:     &http.Transport{DisableKeepAlives: true},
-	Timeout:       30 * time.Second,
-	CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-}
+var plain = &http.Transport{DisableKeepAlives: true}
 
 // Do sends a request with these cookies to the public listener and returns status and body, or 0 and the error.
 func (s *Process) Do(method, path, body, cookies string) (int, string) {

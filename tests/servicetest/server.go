@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strconv"
@@ -22,12 +21,9 @@ type PostgresServer struct {
 	// Addr is where it listens, host:port.
 	Addr string
 
-	tb         testing.TB
-	bin, dir   string
-	settings   []string
-	attributes *syscall.SysProcAttr
-	process    *os.Process
-	ended      <-chan struct{}
+	*installation
+	tb       testing.TB
+	settings []string
 }
 
 // NewPostgresServer starts a server with an empty database "worldevents" and these settings, as NAME=value.
@@ -45,7 +41,7 @@ func NewPostgresServer(tb testing.TB, settings ...string) *PostgresServer {
 func NewPostgresServerOf(tb testing.TB, bin string, settings ...string) *PostgresServer {
 	tb.Helper()
 	s := newPostgresServer(tb, bin, settings)
-	NoError(tb, initialize(s.bin, s.data(), s.attributes))
+	NoError(tb, s.initialize())
 	s.Start()
 	s.Exec("CREATE DATABASE worldevents")
 	return s
@@ -53,28 +49,15 @@ func NewPostgresServerOf(tb testing.TB, bin string, settings ...string) *Postgre
 
 func newPostgresServer(tb testing.TB, bin string, settings []string) *PostgresServer {
 	tb.Helper()
-	dir, err := os.MkdirTemp("/tmp", "we") // short: the path of a socket has at most 107 bytes
-	NoError(tb, err)
-	s := &PostgresServer{Addr: FreeAddress(tb), tb: tb, bin: bin, dir: dir, settings: settings}
+	address := FreeAddress(tb)
+	_, port, _ := net.SplitHostPort(address)
+	i := Must(newInstallation(bin, "/tmp", port))(tb) // a short folder: the path of a socket has at most 107 bytes
+	s := &PostgresServer{Addr: address, installation: i, tb: tb, settings: settings}
 	tb.Cleanup(func() {
 		s.Kill()
-		os.RemoveAll(dir)
+		os.RemoveAll(s.dir)
 	})
-	if s.attributes, err = unprivileged(dir); err != nil {
-		tb.Fatal(err)
-	}
 	return s
-}
-
-func (s *PostgresServer) data() string { return filepath.Join(s.dir, "data") }
-
-func (s *PostgresServer) run(program string, args ...string) {
-	s.tb.Helper()
-	command := exec.Command(filepath.Join(s.bin, program), args...)
-	command.Dir, command.SysProcAttr = s.dir, s.attributes
-	if out, err := command.CombinedOutput(); err != nil {
-		s.tb.Fatalf("%s: %v: %s", program, err, out)
-	}
 }
 
 // Binaries is the folder of the programs of PostgreSQL.
@@ -119,8 +102,7 @@ func (s *PostgresServer) CopyOf(tb testing.TB, d *Database) *Database {
 // Log is what the server has logged.
 func (s *PostgresServer) Log() string {
 	s.tb.Helper()
-	log := Must(os.ReadFile(filepath.Join(s.dir, "log")))(s.tb)
-	return string(log)
+	return string(Must(os.ReadFile(filepath.Join(s.dir, "log")))(s.tb))
 }
 
 // Exec runs a statement in the database postgres.
@@ -144,13 +126,12 @@ func (s *PostgresServer) tryExec(statement string) error {
 // Start starts the server again after Kill, and waits until it responds.
 func (s *PostgresServer) Start() {
 	s.tb.Helper()
-	_, port, _ := net.SplitHostPort(s.Addr)
-	args := serverArguments(s.data(), port, append([]string{"max_connections=200", "shared_buffers=32MB"}, s.settings...))
-	s.start(args)
+	settings := append([]string{"max_connections=200", "shared_buffers=32MB"}, s.settings...)
+	NoError(s.tb, s.start(settings))
 	for deadline := time.Now().Add(30 * time.Second); ; {
 		select {
 		case <-s.ended: // processes of a killed server still hold its memory
-			s.start(args)
+			NoError(s.tb, s.start(settings))
 		default:
 		}
 		if err := s.tryExec("SELECT 1"); err == nil {
@@ -162,19 +143,6 @@ func (s *PostgresServer) Start() {
 	}
 }
 
-func (s *PostgresServer) start(args []string) {
-	s.tb.Helper()
-	log, err := os.OpenFile(filepath.Join(s.dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	NoError(s.tb, err)
-	defer log.Close()
-	command := exec.Command(filepath.Join(s.bin, "postgres"), args...)
-	command.Dir, command.SysProcAttr, command.Stdout, command.Stderr = s.dir, s.attributes, log, log
-	if s.ended, err = StartCommand(command); err != nil {
-		s.tb.Fatal(err)
-	}
-	s.process = command.Process
-}
-
 // Kill ends the server and all its processes as a loss of power would.
 func (s *PostgresServer) Kill() {
 	if s.process == nil {
@@ -184,15 +152,13 @@ func (s *PostgresServer) Kill() {
 	for _, pid := range s.children() {
 		syscall.Kill(pid, syscall.SIGKILL)
 	}
-	s.process.Kill()
-	<-s.ended
+	s.end(syscall.SIGKILL)
 }
 
 // Restart stops the server in the middle of what it does, and starts it again.
 func (s *PostgresServer) Restart() {
 	s.tb.Helper()
-	s.process.Signal(syscall.SIGINT) // fast: ends sessions
-	<-s.ended
+	s.end(syscall.SIGINT) // fast: ends sessions
 	s.Start()
 }
 
@@ -208,15 +174,12 @@ func (s *PostgresServer) CrashBackend() {
 // old one.
 func (s *PostgresServer) Upgrade(bin string) {
 	s.tb.Helper()
-	s.process.Signal(syscall.SIGINT)
-	<-s.ended
+	s.end(syscall.SIGINT)
 	old, from := s.data()+".old", s.bin
-	NoError(s.tb, errors.Join(os.Rename(s.data(), old), initdb(bin, s.data(), s.attributes)))
 	s.bin = bin
-	checksums := exec.Command(filepath.Join(bin, "pg_checksums"), "--disable", "--no-sync", "-D", s.data())
-	checksums.SysProcAttr = s.attributes
-	checksums.Run() // fails where there are none, as in the old server
-	s.run("pg_upgrade", "-U", "postgres", "-b", from, "-B", bin, "-d", old, "-D", s.data(), "--no-sync")
+	NoError(s.tb, errors.Join(os.Rename(s.data(), old), s.initdb()))
+	s.run("pg_checksums", "--disable", "--no-sync", "-D", s.data()) // fails where there are none, as in the old server
+	NoError(s.tb, s.run("pg_upgrade", "-U", "postgres", "-b", from, "-B", bin, "-d", old, "-D", s.data(), "--no-sync"))
 	s.Start()
 }
 
@@ -269,9 +232,8 @@ func stat(pid int) []string {
 func (s *PostgresServer) Standby(name string) *PostgresServer {
 	s.tb.Helper()
 	other := newPostgresServer(s.tb, s.bin, s.settings)
-	host, port, _ := net.SplitHostPort(s.Addr)
-	other.run("pg_basebackup", "-D", other.data(), "-d", "postgres://postgres@"+net.JoinHostPort(host, port)+"/?application_name="+name,
-		"-R", "-X", "stream", "-c", "fast", "--no-sync")
+	NoError(s.tb, other.run("pg_basebackup", "-D", other.data(), "-d", "postgres://postgres@"+s.Addr+"/?application_name="+name,
+		"-R", "-X", "stream", "-c", "fast", "--no-sync"))
 	other.Start()
 	return other
 }
@@ -286,6 +248,5 @@ func (s *PostgresServer) Promote() {
 // owns dir. They die with us.
 func Unprivileged(tb testing.TB, dir string) *syscall.SysProcAttr {
 	tb.Helper()
-	attributes := Must(unprivileged(dir))(tb)
-	return attributes
+	return Must(unprivileged(dir))(tb)
 }

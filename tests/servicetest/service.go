@@ -122,7 +122,7 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 	}
 	s.Ready()
 	// The exchange of keys that resists quantum computers takes as long as all else of a handshake.
-	public.Listener = tls.NewListener(public.Listener, &tls.Config{Certificates: []tls.Certificate{certificate()}, CurvePreferences: []tls.CurveID{tls.X25519}})
+	public.Listener = tls.NewListener(public.Listener, &tls.Config{Certificates: []tls.Certificate{certificate(tb)}, CurvePreferences: []tls.CurveID{tls.X25519}})
 	s.Attach(public.Config)
 	public.Config.Handler = waitForSlow(public.Config.Handler)
 	public.Config.ErrorLog = slog.NewLogLogger(s.Options.Log.Handler(), slog.LevelInfo)
@@ -131,7 +131,7 @@ func Start(tb testing.TB, db *Database, changes ...Option) *Service {
 	s.URL, s.AdminURL = "https"+strings.TrimPrefix(public.URL, "http"), admin.URL
 	transport := public.Client().Transport.(*http.Transport)
 	transport.TLSClientConfig = &tls.Config{RootCAs: x509.NewCertPool()}
-	transport.TLSClientConfig.RootCAs.AddCert(certificate().Leaf)
+	transport.TLSClientConfig.RootCAs.AddCert(certificate(tb).Leaf)
 	s.transport = newCheckedTransport(tb, transport, s.Options)
 	tb.Cleanup(func() {
 		s.transport.CloseIdleConnections()

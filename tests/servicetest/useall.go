@@ -14,11 +14,9 @@ import (
 func UseAll(t *testing.T, s *Service) {
 	t.Helper()
 	ctx, store := t.Context(), s.Store
-	must := func(err error) {
+	done := func(_, _ any, err error) {
 		t.Helper()
-		if err != nil {
-			t.Error(err)
-		}
+		NoError(t, err)
 	}
 	signIn := func() (in models.SignIn) {
 		rand.Read(in.Handle[:])
@@ -42,89 +40,59 @@ func UseAll(t *testing.T, s *Service) {
 	bob.Delete("/api/event/"+id).Is(200, Success)
 	useEventsPage(t, alice, id)
 
-	_, err := store.PruneChanges(ctx)
-	must(err)
-	_, err = store.SignInExternal(ctx, "https://login.example.org", "1", "paul", signIn())
-	must(err)
-	_, err = store.SignInExternal(ctx, "https://login.example.org", "2", "paul", signIn())
-	must(err)
+	Must(store.PruneChanges(ctx))(t)
+	Must(store.SignInExternal(ctx, "https://login.example.org", "1", "paul", signIn()))(t)
+	Must(store.SignInExternal(ctx, "https://login.example.org", "2", "paul", signIn()))(t)
 	for _, whose := range [][2]string{{"1", ""}, {"", "s"}, {"1", "s"}} {
-		_, err = store.RevokeExternal(ctx, "https://login.example.org", whose[0], whose[1], time.Now())
-		must(err)
+		Must(store.RevokeExternal(ctx, "https://login.example.org", whose[0], whose[1], time.Now()))(t)
 	}
-	_, err = store.RenameUser(ctx, models.Who{Username: "paul"}, "ringo")
-	must(err)
-	_, err = store.RenameUser(ctx, models.Who{Username: "bob"}, "george")
-	must(err)
-	_, err = store.FindUser(ctx, models.Who{Username: "george"})
-	must(err)
-	_, err = store.FindPerson(ctx, models.Who{Username: "alice"})
-	must(err)
-	must(store.EachUser(ctx, func(models.User) error { return nil }))
-	_, _, err = store.BlockUser(ctx, models.Who{Username: "george"})
-	must(err)
-	_, _, err = store.UnblockUser(ctx, models.Who{Username: "george"})
-	must(err)
-	removed, err := store.RemoveUser(ctx, models.Who{Username: "ringo"}, models.UserRemoval{Block: true, Events: true, Progress: func(models.RemovedEvents) {}})
-	must(err)
-	_, err = store.UnblockIdentity(ctx, *removed.Identity)
-	must(err)
+	Must(store.RenameUser(ctx, models.Who{Username: "paul"}, "ringo"))(t)
+	Must(store.RenameUser(ctx, models.Who{Username: "bob"}, "george"))(t)
+	Must(store.FindUser(ctx, models.Who{Username: "george"}))(t)
+	Must(store.FindPerson(ctx, models.Who{Username: "alice"}))(t)
+	NoError(t, store.EachUser(ctx, func(models.User) error { return nil }))
+	done(store.BlockUser(ctx, models.Who{Username: "george"}))
+	done(store.UnblockUser(ctx, models.Who{Username: "george"}))
+	removed := Must(store.RemoveUser(ctx, models.Who{Username: "ringo"}, models.UserRemoval{Block: true, Events: true, Progress: func(models.RemovedEvents) {}}))(t)
+	Must(store.UnblockIdentity(ctx, *removed.Identity))(t)
 
 	in := signIn()
-	grant, err := store.SignIn(ctx, models.Who{Username: "carol"}, true, in)
-	must(err)
+	grant := Must(store.SignIn(ctx, models.Who{Username: "carol"}, true, in))(t)
 	caller := models.Caller{UserID: grant.ID, SessionID: grant.SessionID}
-	_, err = store.FindSessions(ctx, []models.RefreshToken{in.RefreshToken})
-	must(err)
-	_, err = store.Sessions(ctx, grant.ID)
-	must(err)
-	_, err = store.SignedOut(ctx, []models.Caller{caller, {UserID: grant.ID}})
-	must(err)
-	_, err = store.RefreshSession(ctx, caller, in.RefreshToken, models.Hash{1})
-	must(err)
-	_, err = store.RefreshSession(ctx, caller, in.RefreshToken, models.Hash{2})
-	if err == nil {
+	Must(store.FindSessions(ctx, []models.RefreshToken{in.RefreshToken}))(t)
+	Must(store.Sessions(ctx, grant.ID))(t)
+	Must(store.SignedOut(ctx, []models.Caller{caller, {UserID: grant.ID}}))(t)
+	Must(store.RefreshSession(ctx, caller, in.RefreshToken, models.Hash{1}))(t)
+	if _, err := store.RefreshSession(ctx, caller, in.RefreshToken, models.Hash{2}); err == nil {
 		t.Error("a spent token is taken")
 	}
-	_, err = store.RevokeSession(ctx, caller)
-	must(err)
-	_, err = store.RevokeUser(ctx, grant.ID, grant.SessionID)
-	must(err)
-	_, _, err = store.RevokeTokens(ctx, []models.RefreshToken{in.RefreshToken})
-	must(err)
-	_, err = store.RevokeAll(ctx)
-	must(err)
-	_, _, err = store.PruneSessions(ctx, models.ID{})
-	must(err)
+	Must(store.RevokeSession(ctx, caller))(t)
+	Must(store.RevokeUser(ctx, grant.ID, grant.SessionID))(t)
+	done(store.RevokeTokens(ctx, []models.RefreshToken{in.RefreshToken}))
+	Must(store.RevokeAll(ctx))(t)
+	done(store.PruneSessions(ctx, models.ID{}))
 
-	event, err := models.ParseID(id)
-	must(err)
-	creator, err := models.ParseID(alice.Session.UserID)
-	must(err)
+	event := Must(models.ParseID(id))(t)
+	creator := Must(models.ParseID(alice.Session.UserID))(t)
 	for _, filter := range []models.EventFilter{{World: "crowded"}, {Creator: creator}, {Creator: creator, World: "w", Since: time.Unix(1, 0)}, {Before: At(2039)}} {
-		must(store.EachEvent(ctx, filter, func(models.EventDetails) error { return nil }))
+		NoError(t, store.EachEvent(ctx, filter, func(models.EventDetails) error { return nil }))
 	}
-	_, _, err = store.FindEvent(ctx, event)
-	must(err)
+	done(store.FindEvent(ctx, event))
 	name := "N"
-	_, err = store.EditEvent(ctx, event, models.EventEdit{Name: &name})
-	must(err)
-	own, err := store.FindOwnEvent(ctx, creator, event)
-	must(err)
+	Must(store.EditEvent(ctx, event, models.EventEdit{Name: &name}))(t)
+	own := Must(store.FindOwnEvent(ctx, creator, event))(t)
 	edited := own
 	edited.Name = "M"
-	must(store.EditOwnEvent(ctx, models.Caller{UserID: creator}, own, edited))
+	NoError(t, store.EditOwnEvent(ctx, models.Caller{UserID: creator}, own, edited))
 	if store.EditOwnEvent(ctx, models.Caller{UserID: creator}, own, edited) == nil {
 		t.Error("an event is edited as it no longer is")
 	}
-	_, err = store.RemoveEvent(ctx, event)
-	must(err)
-	must(store.EachWorld(ctx, func(models.World) error { return nil }))
+	Must(store.RemoveEvent(ctx, event))(t)
+	NoError(t, store.EachWorld(ctx, func(models.World) error { return nil }))
 	for _, filter := range []models.EventFilter{{World: "w"}, {Creator: creator}, {Before: At(2039)}} {
-		_, err = store.RemoveEvents(ctx, models.EventRemoval{EventFilter: filter, Progress: func(models.RemovedEvents) {}})
-		must(err)
+		Must(store.RemoveEvents(ctx, models.EventRemoval{EventFilter: filter, Progress: func(models.RemovedEvents) {}}))(t)
 	}
-	must(store.SweepEvents(ctx))
+	NoError(t, store.SweepEvents(ctx))
 }
 
 // useEventsPage looks at all lists of /events, and edits, leaves and cancels there.
