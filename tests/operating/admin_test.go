@@ -3,7 +3,6 @@ package operating
 import (
 	"bufio"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -60,9 +59,7 @@ func TestProfiles(t *testing.T) {
 	for _, path := range []string{"profile?seconds=1", "trace?seconds=1", "heap", "allocs", "goroutine?debug=2"} {
 		path = "/debug/pprof/" + path
 		status, text := servicetest.AdminGet(t, s, path)
-		if status != 200 || len(text) < 100 {
-			t.Errorf("%s: %d with %d bytes", path, status, len(text))
-		}
+		servicetest.True(t, status == 200 && len(text) > 100, "%s has a profile: %d %.100s", path, status, text)
 		for _, secret := range []string{id, alice.Cookie("token"), alice.Cookie("refreshToken"), string(servicetest.Key)} {
 			servicetest.Lacks(t, text, secret)
 		}
@@ -74,15 +71,13 @@ func TestProfiles(t *testing.T) {
 func TestLongProfiles(t *testing.T) {
 	t.Parallel()
 	s := servicetest.New(t)
-	at := &http.Client{Timeout: 5 * time.Second} // for the answer, which is no profile
+	at := servicetest.NewBrowser(s.AdminURL, http.DefaultTransport)
+	at.Timeout = 5 * time.Second // for the answer, which is no profile
 	for _, seconds := range []string{"61", "1e9", "NaN", "-1", "x", "60.5&seconds=1"} {
 		for _, kind := range []string{"profile", "trace", "heap", ""} {
-			res := servicetest.Must(at.Get(s.AdminURL + "/debug/pprof/" + kind + "?seconds=" + seconds))(t)
-			text, _ := io.ReadAll(io.LimitReader(res.Body, 100))
-			res.Body.Close()
-			if res.StatusCode != 400 || string(text) != "seconds must be a number up to 60\n" {
-				t.Errorf("%s for %s: %d", kind, seconds, res.StatusCode)
-			}
+			res := at.Do("GET", "/debug/pprof/"+kind+"?seconds="+seconds, "")
+			servicetest.Is(t, res.Body, "seconds must be a number up to 60\n", "%s for %s: %v", kind, seconds, res)
+			res.Is(t, 400)
 		}
 	}
 }

@@ -38,17 +38,12 @@ func TestAlertsAreExplained(t *testing.T) {
 	for _, a := range alerts(t) {
 		_, section, _ := strings.Cut(page, "\n## "+a.Alert+"\n")
 		section, _, _ = strings.Cut(section, "\n#")
-		if len(section) < 80 {
-			t.Errorf("%s says of %s: %q", explained, a.Alert, section)
-		}
-		if !regexp.MustCompile(`alertname: ` + a.Alert + `, exp_alerts: \[\{`).MatchString(tests) {
-			t.Errorf("no test has %s fire", a.Alert)
-		}
+		servicetest.True(t, len(section) > 80, "%s says what to do about %s: %q", explained, a.Alert, section)
+		servicetest.True(t, strings.Contains(tests, "alertname: "+a.Alert+", exp_alerts: [{"), "a test has %s fire", a.Alert)
 	}
 	for _, name := range regexp.MustCompile(`(?m)^## (Worldevents\w+)$`).FindAllStringSubmatch(page, -1) {
-		if !slices.ContainsFunc(alerts(t), func(a alert) bool { return a.Alert == name[1] }) {
-			t.Errorf("%s explains %s, which is no alert", explained, name[1])
-		}
+		isAlert := slices.ContainsFunc(alerts(t), func(a alert) bool { return a.Alert == name[1] })
+		servicetest.True(t, isAlert, "%s, which %s explains, is an alert", name[1], explained)
 	}
 }
 
@@ -65,9 +60,8 @@ func TestAlertsAskForWhatIsThere(t *testing.T) {
 				if s.Database.Dialect == "postgres" && (strings.HasPrefix(name, "worldevents_sqlite_") || labels[`class="unwritable"`]) {
 					continue
 				}
-				if !slices.ContainsFunc(lines, func(line string) bool { return has(line, name, labels) }) {
-					t.Errorf("%s asks for %s, which is not there", a.Alert, found[0])
-				}
+				isThere := slices.ContainsFunc(lines, func(line string) bool { return has(line, name, labels) })
+				servicetest.True(t, isThere, "%s, which %s asks for, is there", found[0], a.Alert)
 			}
 		}
 	}, func(o *servicetest.Options) { o.CertificateExpiry = time.Now })

@@ -36,9 +36,8 @@ func TestSettingsAreDocumented(t *testing.T) {
 	} {
 		listed := map[string]string{}
 		for _, m := range found {
-			if _, twice := listed[m[1]]; twice {
-				t.Errorf("%s lists %s twice", where, m[1])
-			}
+			_, twice := listed[m[1]]
+			servicetest.True(t, !twice, "%s lists %s once", where, m[1])
 			listed[m[1]] = m[2]
 		}
 		if where == ".env.example" {
@@ -53,9 +52,8 @@ func TestSettingsAreDocumented(t *testing.T) {
 	inCode["SSL_CERT_FILE"], inCode["RENEWED_LINEAGE"], inCode["CAP_NET_BIND_SERVICE"] = "", "", ""                          // of package crypto/x509, certbot and Linux
 	for _, page := range append(servicetest.Pages(t), ".env.example") {
 		for _, name := range regexp.MustCompile(`\b[A-Z]+(_[A-Z]+)+\b`).FindAllString(servicetest.Shipped(t, page), -1) {
-			if _, known := inCode[name]; !known {
-				t.Errorf("%s names %s", page, name)
-			}
+			_, known := inCode[name]
+			servicetest.True(t, known, "%s, which %s names, is a setting", name, page)
 		}
 	}
 }
@@ -75,9 +73,9 @@ func TestPromisesHaveTests(t *testing.T) {
 			t.Fatalf("not a promise with its tests: %s", row)
 		}
 		for name := range strings.SplitSeq(cells[1], ", ") {
-			if test := "tests/" + name; !servicetest.IsShipped(t, test+"_test.go") && !servicetest.IsShipped(t, test) && !servicetest.IsShipped(t, name+"_test.go") && !servicetest.IsShipped(t, name) {
-				t.Errorf("%s is not there: %s", name, row)
-			}
+			isThere := slices.ContainsFunc([]string{"tests/" + name + "_test.go", "tests/" + name, name + "_test.go", name},
+				func(path string) bool { return servicetest.IsShipped(t, path) })
+			servicetest.True(t, isThere, "%s is there: %s", name, row)
 		}
 	}
 }
@@ -105,7 +103,7 @@ func TestFaultsAreSaidAtOnce(t *testing.T) {
 	// The driver finds this.
 	_, stderr, status := servicetest.NewEmptyProgram(t, "DATABASE_URL=postgres://u:"+secret+"@h:port/db").Run("user", "list")
 	servicetest.Is(t, status, 1, "exit status")
-	servicetest.Is(t, servicetest.OneLine(stderr, "worldevents: DATABASE_URL: "), true, "%s", stderr)
+	servicetest.True(t, servicetest.OneLine(stderr, "worldevents: DATABASE_URL: "), "%s", stderr)
 	servicetest.Lacks(t, stderr, "hunter2")
 }
 

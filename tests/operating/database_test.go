@@ -27,10 +27,10 @@ func TestSchemaRefusesWhatNoListCanName(t *testing.T) {
 			refused = append(refused, "2030-01-01 00:00:00.10+00:00", "2030-01-01T00:00:00Z", "2030-01-01 00:00:00", "2030-01-01 01:00:00+01:00", "2030-01-01 00:00:00.+00:00", "2030-01-01 00:00:00.1 +00:00")
 		}
 		for _, at := range refused {
-			servicetest.Is(t, insert(servicetest.IDOf(100), at) == nil, false, "%s is taken", at)
+			servicetest.True(t, insert(servicetest.IDOf(100), at) != nil, "%s is refused", at)
 		}
 		for _, id := range []string{"x", "", "00000000-0000-7000-8000-00000000000g"} {
-			servicetest.Is(t, insert(id, "2030-01-01 00:00:00+00:00") == nil, false, "the id %q is taken", id)
+			servicetest.True(t, insert(id, "2030-01-01 00:00:00+00:00") != nil, "the id %q is refused", id)
 		}
 	})
 }
@@ -111,7 +111,7 @@ func TestDatabaseAway(t *testing.T) {
 		servicetest.Is(t, s.Admin("/readyz"), 503, "/readyz before the database is there")
 	}
 	state("unavailable")
-	servicetest.Is(t, s.Metric(`worldevents_start_failures_total{state="unavailable"}`) > 0, true, "failures of the start are counted")
+	servicetest.True(t, s.Metric(`worldevents_start_failures_total{state="unavailable"}`) > 0, "failures of the start are counted")
 	proxy.Up()
 	s.Readiness(200, 20*time.Second)
 	state("ready")

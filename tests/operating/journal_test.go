@@ -56,9 +56,7 @@ func TestJournalPriorities(t *testing.T) {
 						t.Errorf("%s", lines.Text())
 					}
 				}
-				if !seen["INFO"] || !seen["WARN"] || !seen["ERROR"] {
-					t.Errorf("%v", seen)
-				}
+				servicetest.True(t, seen["INFO"] && seen["WARN"] && seen["ERROR"], "lines of all levels: %v", seen)
 			})
 		}
 	}

@@ -146,9 +146,7 @@ func TestErrorsAreCountedFromZero(t *testing.T) {
 		servicetest.Metric(t, s, responses(call.operation, 503, "overloaded"))
 	}
 	for _, match := range regexp.MustCompile(`(?m)^worldevents_requests_total\{.*operation="(\w*)"`).FindAllStringSubmatch(servicetest.Metrics(t, s), -1) {
-		if !operations[match[1]] {
-			t.Errorf("operation %q", match[1])
-		}
+		servicetest.True(t, operations[match[1]], "%q is an operation", match[1])
 	}
 	servicetest.Metric(t, s, responses("finishSignIn", 502, "provider_failed"))
 	text := servicetest.Shipped(t, monitoring)
@@ -264,9 +262,7 @@ func TestListTooLong(t *testing.T) {
 		servicetest.Is(t, servicetest.Metric(t, s, "worldevents_lists_too_long_total"), 2, "readings")
 		servicetest.Eventually(t, 10*time.Second, "a line says so", func() bool { return strings.Contains(s.Log.String(), "list too long") })
 		line := regexp.MustCompile(`(?m)^.*list too long.*$`).FindAllString(s.Log.String(), -1)
-		if len(line) != 1 || !regexp.MustCompile(`WARN.*plaza.*3400170[01].*alice.*34001700`).MatchString(line[0]) {
-			t.Errorf("%q", line)
-		}
+		servicetest.True(t, len(line) == 1 && regexp.MustCompile(`WARN.*plaza.*3400170[01].*alice.*34001700`).MatchString(line[0]), "one line says all: %q", line)
 	})
 }
 
@@ -307,9 +303,7 @@ func TestMetricsAreListed(t *testing.T) {
 			got = append(got, match[1])
 		}
 		for _, problem := range servicetest.Must(promlint.New(strings.NewReader(text)).Lint())(t) {
-			if strings.HasPrefix(problem.Metric, "worldevents_") {
-				t.Errorf("%s: %s", problem.Metric, problem.Text)
-			}
+			servicetest.True(t, !strings.HasPrefix(problem.Metric, "worldevents_"), "a metric of ours has no problem: %v", problem)
 		}
 	}
 	isListed(t, monitoring, listed, got)

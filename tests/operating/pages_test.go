@@ -26,16 +26,12 @@ func TestPagesLeadSomewhere(t *testing.T) {
 			}
 		}
 		size := len(servicetest.Shipped(t, page))
-		if strings.HasPrefix(page, "docs/operate/") && size > 12_000 {
-			t.Errorf("%s has %d bytes", page, size)
-		}
+		servicetest.True(t, !strings.HasPrefix(page, "docs/operate/") || size <= 12_000, "%s is short: %d bytes", page, size)
 		if page == "gen/typescript/README.md" || strings.HasPrefix(page, "docs/typescript/") {
 			client += size
 		}
 	}
-	if client > 24<<10 {
-		t.Errorf("the pages of the client have %d bytes", client)
-	}
+	servicetest.True(t, client <= 24<<10, "the pages of the client are short: %d bytes", client)
 	reached := map[string]bool{"README.md": true}
 	for unread := []string{"README.md"}; len(unread) > 0; unread = unread[1:] {
 		for _, link := range links[unread[0]] {
@@ -45,14 +41,10 @@ func TestPagesLeadSomewhere(t *testing.T) {
 		}
 	}
 	for page := range headings {
-		if strings.HasPrefix(page, "docs/") && !reached[page] {
-			t.Errorf("no link leads to %s", page)
-		}
+		servicetest.True(t, reached[page] || !strings.HasPrefix(page, "docs/"), "a link leads to %s", page)
 		for _, link := range links[page] {
 			to, heading, _ := strings.Cut(resolve(page, link), "#")
-			if !servicetest.IsShipped(t, to) || heading != "" && !headings[to][heading] {
-				t.Errorf("%s links to %s, which is not there", page, link)
-			}
+			servicetest.True(t, servicetest.IsShipped(t, to) && (heading == "" || headings[to][heading]), "%s, to which %s links, is there", link, page)
 		}
 	}
 }

@@ -45,9 +45,9 @@ func published(t *testing.T, s *servicetest.Process) (set keySet) {
 	res := s.Ask("GET", keySetPath, "", "")
 	var body struct{ Keys []map[string]string }
 	servicetest.NoError(t, json.Unmarshal([]byte(res.Body), &body))
-	if res.Status != 200 || res.Header.Get("Cache-Control") != "public, max-age=300" || res.Header.Get("Vary") != "" {
-		t.Errorf("%v %v", res, res.Header)
-	}
+	res.Is(t, 200)
+	servicetest.Is(t, res.Header.Get("Cache-Control"), "public, max-age=300", "Cache-Control")
+	servicetest.Is(t, res.Header.Get("Vary"), "", "Vary")
 	set = make(keySet)
 	for _, k := range body.Keys {
 		x, err := base64.RawURLEncoding.DecodeString(k["x"])
@@ -113,8 +113,8 @@ func TestPrivateKeys(t *testing.T) {
 		servicetest.WriteSecret(t, filepath.Join(p.Dir, "ahead.pem"), a.pem)
 		erin := issue(before.With("JWT_PRIVATE_KEY_FILE=ahead.pem"), "erin")
 		is("signed by another instance", erin, 200)
-		servicetest.Is(t, has(a).verifies(t, tokenOf(erin)), true, "the published key verifies the JWT of erin")
-		servicetest.Is(t, has(a).verifies(t, refreshed(t, s, erin)), false, "a key signs before its private half is there")
+		servicetest.True(t, has(a).verifies(t, tokenOf(erin)), "the published key verifies the JWT of erin")
+		servicetest.True(t, !has(a).verifies(t, refreshed(t, s, erin)), "no key signs before its private half is there")
 		servicetest.WriteSecret(t, file, a.pem)
 		s.HangUp(signs(a))
 
@@ -122,12 +122,12 @@ func TestPrivateKeys(t *testing.T) {
 		bob := issue(p, "bob")
 		is("signed by the private key", bob, 200)
 		for who, token := range map[string]string{"bob": tokenOf(bob), "alice, refreshed": refreshed(t, s, alice)} {
-			servicetest.Is(t, has(a).verifies(t, token), true, "the published key verifies the JWT of %s", who)
+			servicetest.True(t, has(a).verifies(t, token), "the published key verifies the JWT of %s", who)
 		}
 		// A browser that comes back with an expired JWT of the secret's gets one of the private key's.
 		session := servicetest.NewBrowser(s.URL, http.DefaultTransport)
 		session.Do("GET", servicetest.SessionPath, "", servicetest.Header("Cookie", carol)).Is(t, 200)
-		servicetest.Is(t, has(a).verifies(t, session.Cookies["token"]), true, "signed by the private key")
+		servicetest.True(t, has(a).verifies(t, session.Cookies["token"]), "signed by the private key")
 
 		servicetest.WriteSecret(t, file, a.pem+b.pem)
 		s.HangUp(signs(a))
@@ -137,7 +137,7 @@ func TestPrivateKeys(t *testing.T) {
 		is("signed by the former key", bob, 200)
 		token := refreshed(t, s, issue(p, "dave"))
 		dave := "token=" + token
-		servicetest.Is(t, has(a, b).verifies(t, token), true, "the published keys verify the JWT of dave")
+		servicetest.True(t, has(a, b).verifies(t, token), "the published keys verify the JWT of dave")
 		servicetest.Is(t, keyOf(t, token), b.id(), "the key that signs")
 		servicetest.WriteSecret(t, file, b.pem)
 		s.HangUp(signs(b))

@@ -65,5 +65,5 @@ func TestConnectionsOfAllListeners(t *testing.T) {
 		}
 		return err != nil
 	})
-	servicetest.Is(t, s.Metric("worldevents_refused_connections_total") > 0, true, "a refused connection is counted")
+	servicetest.True(t, s.Metric("worldevents_refused_connections_total") > 0, "a refused connection is counted")
 }

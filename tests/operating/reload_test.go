@@ -66,7 +66,7 @@ func TestReloadKeys(t *testing.T) {
 		s.HangUp(`SIGHUP: JWT_SECRET_FILE was read again","changed":true,` + signsWith(keyB))
 		is("the old key is the second", servicetest.Plaza, alice, 200, "")
 		is("the old key is the second", servicetest.SessionPath, alice, 200, "")
-		servicetest.Is(t, s.Ask("GET", servicetest.Plaza, "", alice).Header.Get("ETag") == tag, false, "the ETag is the same under another key")
+		servicetest.True(t, s.Ask("GET", servicetest.Plaza, "", alice).Header.Get("ETag") != tag, "another key makes another ETag")
 		bob := issue("bob")
 		is("the new key", servicetest.Plaza, bob, 200, "")
 		servicetest.Is(t, keyOf(t, refreshed(t, s, issue("carol"))), server.KeyID([]byte(keyB)), "the key of a refresh")
@@ -290,7 +290,7 @@ func TestSecretFiles(t *testing.T) {
 	production.MustRun("event", "list", "--world", "plaza")
 	production.MustCopy("sqlite:copy.db")
 	checked, stderr := servicetest.Check(t, production)
-	servicetest.Is(t, checked.OK, true, "check: %s", stderr)
+	servicetest.True(t, checked.OK, "check: %s", stderr)
 	servicetest.Lacks(t, fmt.Sprint(checked, stderr), keyA)
 	for name, want := range map[string]string{
 		"JWT_SECRET_FILE": mounts + "/jwt", "JWT_SECRET": "xxxxx", "DATABASE_URL_FILE": mounts + "/url", "DATABASE_URL": "sqlite:worldevents.db",

@@ -75,7 +75,7 @@ func TestRequestLog(t *testing.T) {
 			line := requestLine(t, s, test.res)
 			for field, want := range test.want {
 				if want == true {
-					servicetest.Is(t, isPartOf(line, field), true, "%s: %v", field, line)
+					servicetest.True(t, isPartOf(line, field), "%s: %v", field, line)
 				} else {
 					servicetest.Is(t, line[field], want, "%s: %v", field, line)
 				}
@@ -142,14 +142,12 @@ func TestLogInjection(t *testing.T) {
 			servicetest.Eventually(t, 20*time.Second, "all lines", func() bool { return strings.Count(log.String(), "\n") >= sent })
 			lines := slices.Collect(strings.Lines(log.String()))
 			for _, line := range lines {
-				if i := strings.IndexFunc(strings.TrimSuffix(line, "\n"), func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x85 || r == '\u2028' && format == "json" }); i >= 0 {
-					t.Errorf("a control character: %q", line)
-				}
+				isControl := func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x85 || r == '\u2028' && format == "json" }
+				servicetest.True(t, !strings.ContainsFunc(strings.TrimSuffix(line, "\n"), isControl), "no control character is in %q", line)
 				if format == "json" {
 					var fields struct{ Msg string }
-					if err := json.Unmarshal([]byte(line), &fields); err != nil || fields.Msg == "forged" {
-						t.Errorf("%v: %q", err, line)
-					}
+					servicetest.NoError(t, json.Unmarshal([]byte(line), &fields))
+					servicetest.True(t, fields.Msg != "forged", "the line is ours: %s", line)
 				} else if unquoted := regexp.MustCompile(`"(\\.|[^"\\])*"`).ReplaceAllString(line, "Q"); forged.MatchString(unquoted) {
 					t.Errorf("%q", line)
 				}
@@ -267,7 +265,7 @@ func TestRequestLogOfWaitingForTheDatabase(t *testing.T) {
 			return slices.ContainsFunc(requestLines(t, s), gone)
 		})
 		servicetest.Lacks(t, servicetest.Metrics(t, s), `code="client_gone",operation="joinEvent",status="500"`)
-		servicetest.Is(t, counted(t, s, responses("joinEvent", 499, "client_gone")) >= 1, true, "one who hung up is counted")
+		servicetest.True(t, counted(t, s, responses("joinEvent", 499, "client_gone")) >= 1, "one who hung up is counted")
 	}, func(o *servicetest.Options) { o.DBMaxConns, o.DBTimeout = 1, 4*time.Second })
 }
 
@@ -278,7 +276,7 @@ func TestRequestLogOfOtherWaiting(t *testing.T) {
 		news := servicetest.Await(t, s, alice, servicetest.Plaza+"?wait=40", tag)
 		alice.Create("plaza", "b", servicetest.When)
 		line := requestLine(t, s, (<-news).Response)
-		servicetest.Is(t, isPartOf(line, "news_wait_ms"), true, "the wait is a part: %v", line)
+		servicetest.True(t, isPartOf(line, "news_wait_ms"), "the wait is a part: %v", line)
 		servicetest.Is(t, line["status"], 200.0, "%v", line)
 
 		servicetest.AddEvents(s, "plaza", 7000, 1500, 2040, strings.Repeat("d", 5000))
@@ -287,7 +285,7 @@ func TestRequestLogOfOtherWaiting(t *testing.T) {
 		hangUp()
 		line = awaitLine(t, s, "a client that is gone", func(line map[string]any) bool { return line["code"] == "client_gone" })
 		servicetest.Is(t, line["status"], 200.0, "%v", line)
-		servicetest.Is(t, isPartOf(line, "client_wait_ms") && isPartOf(line, "db_ms"), true, "both are parts: %v", line)
+		servicetest.True(t, isPartOf(line, "client_wait_ms") && isPartOf(line, "db_ms"), "both are parts: %v", line)
 	})
 }
 

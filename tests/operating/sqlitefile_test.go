@@ -51,9 +51,7 @@ func TestSQLiteFileMode(t *testing.T) {
 func onlyOwner(t *testing.T, files ...string) {
 	t.Helper()
 	for _, file := range files {
-		if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
-			t.Errorf("%v %v", info, err)
-		}
+		servicetest.Is(t, servicetest.Must(os.Stat(file))(t).Mode(), 0o600, "the mode of %s", file)
 	}
 }
 
@@ -81,14 +79,11 @@ func TestSQLiteFileIsMadePrivate(t *testing.T) {
 		case strings.Contains(line, "chmod(") && strings.Contains(line, "worldevents.db"):
 			t.Errorf("%s", line)
 		case strings.Contains(line, "worldevents.db") && strings.Contains(line, "O_CREAT"):
-			if made++; !kept {
-				t.Errorf("%s", line)
-			}
+			made++
+			servicetest.True(t, kept, "the umask keeps others from %s", line)
 		}
 	}
-	if made == 0 {
-		t.Errorf("nothing was made: %s", text)
-	}
+	servicetest.True(t, made > 0, "a file is made: %s", text)
 }
 
 // Any path works as SQLite reads it, and links are followed.
@@ -120,9 +115,8 @@ func TestSQLitePaths(t *testing.T) {
 					t.Errorf("%d %q", status, stderr)
 				}
 				for _, stray := range []string{"/nowhere.db", "/example.org", elsewhere + "/x"} {
-					if _, err := os.Lstat(stray); !errors.Is(err, fs.ErrNotExist) {
-						t.Errorf("left %s", stray)
-					}
+					_, err := os.Lstat(stray)
+					servicetest.True(t, errors.Is(err, fs.ErrNotExist), "nothing is left at %s", stray)
 				}
 				return
 			}

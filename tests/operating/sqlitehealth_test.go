@@ -174,7 +174,7 @@ func TestSQLiteFileIsReplaced(t *testing.T) {
 			s.Process = s.program.ServeReady()
 			kept := s.kept(t)
 			for _, name := range acknowledged {
-				servicetest.Is(t, kept[name], true, "%s was acknowledged, and is there", name)
+				servicetest.True(t, kept[name], "%s was acknowledged, and is there", name)
 			}
 		})
 	}
@@ -192,7 +192,7 @@ func TestSQLiteFileIsRemoved(t *testing.T) {
 		s.isRefused(t, 503, `"code":"overloaded"`)
 	}
 	s.Says(takesNoWrites, 1)
-	servicetest.Is(t, slices.Contains(folderOf(t, s.dir), "real.db"), false, "another file is made")
+	servicetest.True(t, !slices.Contains(folderOf(t, s.dir), "real.db"), "no other file is made")
 }
 
 // The file was moved while an instance runs on it: no command makes another one in its place, where SQLite would delete the log, and
@@ -216,9 +216,7 @@ func TestSQLiteFileIsMoved(t *testing.T) {
 					if status != 1 || !strings.Contains(stderr, s.dir) || !strings.Contains(stderr, "has the last writes of a file that is gone") && (args[0] != "user" || place != "nothing") {
 						t.Errorf("%v: %d %q", args, status, stderr)
 					}
-					if now, err := os.ReadFile(s.file + "-wal"); err != nil || !bytes.Equal(now, log) {
-						t.Fatalf("%v changed the log: %v", args, err)
-					}
+					servicetest.True(t, bytes.Equal(servicetest.Must(os.ReadFile(s.file+"-wal"))(t), log), "%v changes nothing of the log", args)
 				}
 			}
 			refused()
@@ -226,7 +224,7 @@ func TestSQLiteFileIsMoved(t *testing.T) {
 			refused()
 			servicetest.NoError(t, os.Rename(s.file+".away", s.file))
 			s.Process = s.program.ServeReady()
-			servicetest.Is(t, s.kept(t)[name], true, "%s was acknowledged, and is there", name)
+			servicetest.True(t, s.kept(t)[name], "%s was acknowledged, and is there", name)
 		})
 	}
 }
@@ -254,17 +252,14 @@ func TestSQLiteRestoredBesideOldLog(t *testing.T) {
 		if status != 1 || stdout != "" || !strings.Contains(last, "move "+s.file+"-wal and "+s.file+"-shm away and start again") {
 			t.Errorf("%v: %d %q %q", args, status, stdout, stderr)
 		}
-		if now, err := os.ReadFile(s.file); err != nil || !bytes.Equal(now, restored) {
-			t.Fatalf("%v changed the restored file: %v", args, err)
-		}
+		servicetest.True(t, bytes.Equal(servicetest.Must(os.ReadFile(s.file))(t), restored), "%v changes nothing of the restored file", args)
 	}
 	servicetest.NoError(t, os.Rename(s.file+"-wal", s.file+"-wal.old"))
 	os.Rename(s.file+"-shm", s.file+"-shm.old") // SQLite may have removed it
 	s.Process = s.program.ServeReady()
 	s.cookies = s.program.Issue("alice")
-	if kept := s.kept(t); len(kept) != 200 || !kept["restored 200"] {
-		t.Errorf("%d events", len(kept))
-	}
+	kept := s.kept(t)
+	servicetest.True(t, len(kept) == 200 && kept["restored 200"], "the restored events are there: %v", kept)
 }
 
 // restoredFile is the content of a database of 200 events.
@@ -374,7 +369,6 @@ func TestSQLiteFileComesBack(t *testing.T) {
 	refused := s.isRefused(t, 503, `"code":"overloaded"`)
 	move(s.file+".away", s.file)
 	s.Readiness(200, 20*time.Second)
-	if kept := s.kept(t); !kept[committed] || kept[refused] {
-		t.Errorf("there are %v", kept)
-	}
+	kept := s.kept(t)
+	servicetest.True(t, kept[committed] && !kept[refused], "what was committed is there, and what was refused is not: %v", kept)
 }

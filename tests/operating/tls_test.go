@@ -54,9 +54,8 @@ func TestTLSFiles(t *testing.T) {
 	}
 	old := servicetest.Trusting("localhost", cert)
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
-	if _, err := servicetest.HTTPS(t, old, 0).Get(s.URL + servicetest.SessionPath); err == nil {
-		t.Error("TLS 1.1 is accepted")
-	}
+	_, err := servicetest.HTTPS(t, old, 0).Get(s.URL + servicetest.SessionPath)
+	servicetest.True(t, err != nil, "TLS 1.1 is refused")
 	plain := strings.Replace(s.URL, "https:", "http:", 1)
 	servicetest.NewBrowser(plain, http.DefaultTransport).Do("GET", servicetest.SessionPath, "").Is(t, 400)
 	servicetest.Is(t, s.Metric("worldevents_tls_certificate_expiry_timestamp_seconds"), float64(cert.Expires().Unix()), "expiry of the certificate")
@@ -136,9 +135,7 @@ func TestTLSWarnings(t *testing.T) {
 				t.Errorf("warnings %q, want %q", warnings, test.want)
 			}
 			result, _ := servicetest.Check(t, p)
-			if !result.OK {
-				t.Errorf("%+v", result)
-			}
+			servicetest.True(t, result.OK, "check finds no fault: %+v", result)
 			result.Has(t, "ok", "^TLS_DIR: has a certificate")
 			if test.want != "" {
 				result.Has(t, "warning", "^TLS_DIR: .*"+test.want)
@@ -174,14 +171,11 @@ func TestTLSHandshakes(t *testing.T) {
 			t.Fatal("the service keeps a connection without a handshake")
 		}
 	}
-	if _, err := tls.Dial("tcp", address, servicetest.Trusting("localhost")); err == nil {
-		t.Error("a client trusts an unknown certificate")
-	}
+	_, err := tls.Dial("tcp", address, servicetest.Trusting("localhost"))
+	servicetest.True(t, err != nil, "no client trusts an unknown certificate")
 	res := servicetest.Must(servicetest.HTTPS(t, servicetest.Trusting("localhost", cert), 0).Get(s.URL + servicetest.SessionPath))(t)
 	res.Body.Close()
-	if n := strings.Count(s.Log.String(), "handshake"); n > 0 {
-		t.Errorf("%d lines of handshakes", n)
-	}
+	servicetest.Lacks(t, s.Log.String(), "handshake")
 }
 
 // A certificate that clients would refuse replaces none that they accept, and then any other does.

@@ -241,9 +241,8 @@ func TestAudiences(t *testing.T) {
 		}
 		c := s.Client()
 		r := p.signIn(c, who, "")
-		if r.Status != test.status || !strings.Contains(s.Log.String(), test.says) {
-			t.Errorf("aud %v, azp %v: %d %s", test.aud, test.azp, r.Status, s.Log)
-		}
+		servicetest.Is(t, r.Status, test.status, "aud %v, azp %v: %s", test.aud, test.azp, s.Log)
+		servicetest.Contains(t, s.Log.String(), test.says)
 		if test.status == 502 {
 			name := `worldevents_sign_ins_total{outcome="provider_failed",way="provider"}`
 			servicetest.Eventually(t, servicetest.Soon, name, func() bool { return servicetest.Metric(t, s, name) == 1 })
@@ -291,9 +290,7 @@ func TestTabs(t *testing.T) {
 	long := s.Client()
 	first := p.consent(begin(long, "/"+strings.Repeat("x", 1999)), called("1", "alice"))
 	second := p.consent(begin(long, "/"+strings.Repeat("y", 1999)), called("1", "alice"))
-	if long.Cookie(nameOf(first)) != "" || long.Cookie(nameOf(second)) == "" {
-		t.Error("the cookies of two long attempts are kept")
-	}
+	servicetest.Is(t, long.Cookie(nameOf(first)), "", "the cookie of the first long attempt")
 	long.Get(second.RequestURI()).Is(303, "")
 }
 

@@ -90,9 +90,8 @@ func TestEndpointsChange(t *testing.T) {
 	s.Clock.Advance(time.Hour)
 	servicetest.Is(t, at(), "/oidc/elsewhere", "the endpoint while the provider is away")
 	asked := p.count("openid-configuration")
-	if path := at(); path != "/oidc/elsewhere" || asked.Load() != 0 {
-		t.Errorf("asked again at once, at %s", path)
-	}
+	servicetest.Is(t, at(), "/oidc/elsewhere", "the endpoint at once")
+	servicetest.Is(t, asked.Load(), 0, "the provider is asked again at once")
 	s.Clock.Advance(10 * time.Second)
 	servicetest.Is(t, at(), usual, "the endpoint")
 
@@ -163,9 +162,7 @@ func TestCrowdAtSlowProvider(t *testing.T) {
 				u := p.consent(begin(c, ""), called(fmt.Sprint("honest", i), "alice"))
 				c.Get(u.RequestURI(), from(fmt.Sprintf("198.51.100.%d", i))).Is(303, "")
 			}
-			if n := len(came); n > 0 {
-				t.Errorf("the crowd has %d places", 16+n)
-			}
+			servicetest.Is(t, len(came), 0, "places of the crowd beyond 16")
 			close(release)
 			crowd.Wait()
 		})

@@ -21,9 +21,7 @@ func TestSignIn(t *testing.T) {
 		away := c.Get("/sign-in?return_to=/openapi.json").Is(303, "")
 		to, _ := url.Parse(away.Header.Get("Location"))
 		kept := away.Cookie(nameOf(to))
-		if !kept.HttpOnly || !kept.Secure || kept.SameSite != http.SameSiteLaxMode || kept.Path != "/" || kept.MaxAge != 3600 || kept.Domain != "" {
-			t.Errorf("cookie of the attempt: %v", kept)
-		}
+		servicetest.Is(t, kept.Raw, kept.Name+"="+kept.Value+"; Path=/; Max-Age=3600; HttpOnly; Secure; SameSite=Lax", "cookie of the attempt")
 		q := to.Query()
 		for name, want := range map[string]string{
 			"response_type": "code", "client_id": p.clientID, "scope": "openid profile", "code_challenge_method": "S256",
@@ -32,9 +30,8 @@ func TestSignIn(t *testing.T) {
 			servicetest.Is(t, q.Get(name), want, "%s", name)
 		}
 		for _, name := range []string{"state", "nonce", "code_challenge"} {
-			if len(q.Get(name)) != 43 || strings.Contains(kept.Value, q.Get(name)) {
-				t.Errorf("%s is %q", name, q.Get(name))
-			}
+			servicetest.Is(t, len(q.Get(name)), 43, "length of %s", name)
+			servicetest.Lacks(t, kept.Value, q.Get(name))
 		}
 
 		back := c.Get(p.consent(to.String(), called("1", "alice")).RequestURI())
@@ -43,9 +40,8 @@ func TestSignIn(t *testing.T) {
 			t.Errorf("cookie of the attempt afterwards: %v", gone)
 		}
 		for _, name := range []string{"token", "refreshToken"} {
-			if set := back.Cookie(name); !set.HttpOnly || !set.Secure || set.SameSite != http.SameSiteNoneMode || set.MaxAge != 2592000 {
-				t.Errorf("cookie: %v", set)
-			}
+			set := back.Cookie(name)
+			servicetest.True(t, set.HttpOnly && set.Secure && set.SameSite == http.SameSiteNoneMode && set.MaxAge == 2592000, "the cookie: %v", set)
 		}
 		c.Get("/api/auth/session").Is(200, servicetest.Authenticated).HasHeader("Session-User", "alice")
 		c.Create("plaza", "Chess night", "2030-01-01T00:00:00Z")
@@ -143,7 +139,7 @@ func TestUsernameFromUserInfo(t *testing.T) {
 	p, s := start(t)
 	info := func(sub string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
-			servicetest.Is(t, p.person(r) != "", true, "UserInfo is asked with the access token")
+			servicetest.True(t, p.person(r) != "", "UserInfo is asked with the access token")
 			respondJSON(w, 200, called(sub, "dora"))
 		}
 	}
@@ -348,8 +344,8 @@ func TestFlowCookieName(t *testing.T) {
 			away := s.Client().Get(test.path)
 			u, _ := url.Parse(away.Header.Get("Location"))
 			kept := away.Cookie(strings.TrimPrefix(nameOf(u), strings.TrimSuffix(flowPrefix, test.cookie)))
-			if host := test.cookie == flowPrefix; host && (!kept.Secure || kept.Path != "/" || kept.Domain != "") {
-				t.Errorf("browsers refuse %v", kept)
+			if test.cookie == flowPrefix {
+				servicetest.True(t, kept.Secure && kept.Path == "/" && kept.Domain == "", "browsers take %v", kept)
 			}
 		})
 	}

@@ -25,6 +25,14 @@ func Is[T any](tb testing.TB, got, want T, about string, args ...any) {
 	}
 }
 
+// True fails the test, with what should be so, where it is not.
+func True(tb testing.TB, ok bool, about string, args ...any) {
+	tb.Helper()
+	if !ok {
+		tb.Errorf("not so: %.2000s", fmt.Sprintf(about, args...))
+	}
+}
+
 // Must returns a value that came without an error, and ends the test of what came with one.
 func Must[T any](value T, err error) func(testing.TB) T {
 	return func(tb testing.TB) T {

@@ -1,7 +1,6 @@
 package sessions
 
 import (
-	"context"
 	"net/http"
 	"net/http/cookiejar"
 	"net/url"
@@ -11,7 +10,6 @@ import (
 
 	"golang.org/x/net/publicsuffix"
 
-	"worldevents/models"
 	"worldevents/tests/servicetest"
 )
 
@@ -41,12 +39,9 @@ func TestSessionCookieLines(t *testing.T) {
 		{"valid and garbage", []string{a + "; token=x"}, servicetest.SessionInvalid},
 	} {
 		s.Run(t, test.name, func(t *testing.T) {
-			if res := s.Client().Get(servicetest.SessionPath, servicetest.Cookies(test.lines...)); res.Body != test.body {
-				t.Error(res.Body)
-			}
-			if res := s.Client().Get("/api/event/w", servicetest.Cookies(test.lines...)); (res.Status == 200) != (test.body == servicetest.Authenticated) {
-				t.Errorf("requireAuth: %d %s", res.Status, res.Body)
-			}
+			servicetest.Is(t, s.Client().Get(servicetest.SessionPath, servicetest.Cookies(test.lines...)).Body, test.body, "the session")
+			list := s.Client().Get("/api/event/w", servicetest.Cookies(test.lines...))
+			servicetest.Is(t, list.Status == 200, test.body == servicetest.Authenticated, "the list: %s", list.Body)
 		})
 	}
 
@@ -66,15 +61,14 @@ func TestSessionCookieSize(t *testing.T) {
 	s := servicetest.New(t)
 	id := s.AddUser("alice")
 	sized := func(size int) string {
-		for pad := size * 3 / 4; ; pad-- {
+		for pad := size * 3 / 4; pad > 0; pad-- {
 			token := s.JWT(s.Claims(id, time.Hour).And("x", strings.Repeat("x", pad)))
 			if len("token")+len(token) == size {
 				return token
 			}
-			if len(token) < size-16 {
-				t.Fatalf("no JWT makes %d bytes", size)
-			}
 		}
+		t.Fatalf("no JWT makes %d bytes", size)
+		return ""
 	}
 	s.Client().Get(servicetest.SessionPath, servicetest.Cookies("token="+sized(4096))).Is(200, servicetest.Authenticated)
 	s.Client().Get(servicetest.SessionPath, servicetest.Cookies("token="+sized(4098))).Is(400, servicetest.SessionInvalid)
@@ -124,9 +118,7 @@ func public(s *servicetest.Service, path string) *url.URL {
 // seed puts two cookies into the jar that the service s has set.
 func (j jar) seed(s *servicetest.Service) {
 	j.t.Helper()
-	issued, err := s.Server.SignIn(context.Background(), models.Who{Username: "alice"}, true)
-	servicetest.NoError(j.t, err)
-	j.keep(s, s.Client().Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken="+issued.RefreshToken)).Is(200, servicetest.Success))
+	j.keep(s, refreshAt(s, s.SignIn("alice").Session.RefreshToken).Is(200, servicetest.Success))
 }
 
 // A change of the configuration leaves cookies in browsers that disagree with the new ones. One sign-in heals this, and
@@ -183,24 +175,17 @@ func TestSignInAndSignOutHealCookies(t *testing.T) {
 			}
 
 			j := conflicting()
-			out := j.do(last, "POST", "/sign-out", "").Is(204, "")
-			if sent := j.sent(last, "/sign-out"); len(sent) != 0 {
-				t.Errorf("after the sign-out: %q", sent)
-			}
-			checkHealing(t, out)
+			checkHealing(t, j.do(last, "POST", "/sign-out", "").Is(204, ""))
+			servicetest.Is(t, j.sent(last, "/sign-out"), nil, "cookies after the sign-out")
 			if !last.Options.Development {
 				return // there is no form
 			}
 			j = conflicting()
-			in := j.do(last, "POST", "/sign-in", "username=alice", servicetest.AsForm).Is(303, "")
-			if sent := j.sent(last, servicetest.SessionPath); len(sent) != 2 {
-				t.Errorf("after the sign-in: %q", sent)
-			}
-			checkHealing(t, in)
+			checkHealing(t, j.do(last, "POST", "/sign-in", "username=alice", servicetest.AsForm).Is(303, ""))
+			servicetest.Is(t, len(j.sent(last, servicetest.SessionPath)), 2, "cookies after the sign-in")
 			j.do(last, "GET", servicetest.SessionPath, "").Is(200, servicetest.Authenticated)
-			if res := j.do(last, "GET", servicetest.RefreshPath, "").Is(200, servicetest.Success); len(res.Header["Set-Cookie"]) != 2 {
-				t.Errorf("%q", res.Header["Set-Cookie"])
-			}
+			res := j.do(last, "GET", servicetest.RefreshPath, "").Is(200, servicetest.Success)
+			servicetest.Is(t, len(res.Header["Set-Cookie"]), 2, "cookies that a refresh sets")
 			j.do(last, "GET", servicetest.SessionPath, "").Is(200, servicetest.Authenticated)
 		})
 	}
@@ -210,12 +195,11 @@ func TestSignInAndSignOutHealCookies(t *testing.T) {
 func checkHealing(t *testing.T, res *servicetest.Response) {
 	t.Helper()
 	cookies := res.Header["Set-Cookie"]
-	if n := len(cookies); n <= 2 || n > 16 || len(strings.Join(cookies, "\n")) > 3<<10 {
-		t.Errorf("%d cookies: %q", n, cookies)
-	}
+	n, size := len(cookies), len(strings.Join(cookies, "\n"))
+	servicetest.True(t, 2 < n && n <= 16 && size <= 3<<10, "a few cookies: %q", cookies)
 	for _, cookie := range cookies {
-		if _, domain, ok := strings.Cut(cookie, "Domain="); ok && !strings.Contains(domain[:strings.IndexByte(domain, ';')], "example.") {
-			t.Errorf("not the service's domain: %s", cookie)
-		}
+		_, domain, ok := strings.Cut(cookie, "Domain=")
+		domain, _, _ = strings.Cut(domain, ";")
+		servicetest.True(t, !ok || strings.Contains(domain, "example."), "the domain is ours: %s", cookie)
 	}
 }

@@ -76,9 +76,9 @@ func sessionsOf(t *testing.T, c *servicetest.Client) (own entry, others []entry)
 func seesNobody(t *testing.T, c *servicetest.Client, with ...servicetest.RequestOption) {
 	t.Helper()
 	page := c.Get("/sessions", with...).HasHeader("Cache-Control", "no-store").SetsNoCookie()
-	if page.Status != 200 || !strings.Contains(page.Body, nobody) || strings.Contains(page.Body, "Signed in as") || strings.Contains(page.Body, "<form") {
-		t.Errorf("%d %s", page.Status, page.Body)
-	}
+	servicetest.Contains(t, page.HasStatus(200).Body, nobody)
+	servicetest.Lacks(t, page.Body, "Signed in as")
+	servicetest.Lacks(t, page.Body, "<form")
 }
 
 // isEnded fails the test unless both tokens of the client have ended.

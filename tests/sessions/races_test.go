@@ -66,9 +66,8 @@ func TestConcurrentSignInsKeepTheLimit(t *testing.T) {
 				alive++
 			}
 		}
-		if users := s.Database.Count("users"); alive != 3 || users != 1 {
-			t.Errorf("%d sessions of %d users can be refreshed, want 3 of one", alive, users)
-		}
+		servicetest.Is(t, alive, 3, "sessions that can be refreshed")
+		servicetest.Is(t, s.Database.Count("users"), 1, "users")
 	}, upTo(3))
 }
 
@@ -211,9 +210,7 @@ func TestConcurrentSessionsOfOneUser(t *testing.T) {
 				}
 			}
 		})
-		alive := s.Database.Count("sessions WHERE token_hash IS NOT NULL")
-		if n := s.Database.Count("sessions WHERE token_hash IS NOT NULL AND revoked_at IS NOT NULL"); n != 0 || alive > 10 {
-			t.Errorf("%d sessions, %d of them revoked", alive, n)
-		}
+		servicetest.True(t, s.Database.Count("sessions WHERE token_hash IS NOT NULL") <= 10, "the limit of sessions is kept")
+		servicetest.Is(t, s.Database.Count("sessions WHERE token_hash IS NOT NULL AND revoked_at IS NOT NULL"), 0, "revoked sessions that can be refreshed")
 	}, upTo(10))
 }

@@ -47,7 +47,7 @@ func TestSessionIsActiveOrOneOfFourRefusals(t *testing.T) {
 		// An expired one refreshes by itself, once.
 		both := servicetest.Cookies(expired + "; " + current)
 		res := s.Client().Get(servicetest.SessionPath, both).Is(200, servicetest.Authenticated)
-		servicetest.Is(t, res.Cookie("token").Value != "" && res.Cookie("refreshToken").Value != "", true, "a refresh sets both cookies")
+		servicetest.True(t, res.Cookie("token").Value != "" && res.Cookie("refreshToken").Value != "", "a refresh sets both cookies")
 		s.Client().Get(servicetest.SessionPath, both).Is(400, servicetest.SessionInvalidRefresh).SetsNoCookie()
 	})
 }
@@ -278,9 +278,8 @@ func TestSessionUserHeader(t *testing.T) {
 			user := s.SignIn(name)
 			for _, path := range []string{servicetest.SessionPath, servicetest.RefreshPath} {
 				header := user.Get(path).Header.Get("Session-User")
-				if got, err := url.PathUnescape(header); err != nil || got != name || strings.ContainsAny(header, " ,;\"") {
-					t.Errorf("%s: %q is %q", path, name, header)
-				}
+				servicetest.Is(t, servicetest.Must(url.PathUnescape(header))(t), name, "%s: the name", path)
+				servicetest.True(t, !strings.ContainsAny(header, " ,;\""), "%s: nothing is left that ends a header: %s", path, header)
 			}
 		}
 		// A JWT without a username names nobody.
