@@ -88,7 +88,7 @@ func TestConnectingTakesItsTime(t *testing.T) {
 	proxy.Delay(3 * time.Second)
 	proxy.Cut() // one that is refused would have others refused for a moment
 	servicetest.AtOnce(20, func(int) {
-		alice.Get(servicetest.Plaza).HasStatus(200)
+		alice.Get(servicetest.Plaza).Has(200)
 	})
 }
 

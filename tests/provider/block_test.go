@@ -22,7 +22,7 @@ func TestBlockedSignIn(t *testing.T) {
 			servicetest.Lacks(t, strings.Join(res.Header.Values("Set-Cookie"), "\n"), "oken=")
 			c := s.Client()
 			page := c.Get(p.consent(begin(c, ""), called("7", "alice")).RequestURI(), servicetest.Header("Accept", "text/html"))
-			servicetest.Contains(t, page.HasStatus(403).Body, "This account is blocked")
+			servicetest.Contains(t, page.Has(403).Body, "This account is blocked")
 		}
 		program := servicetest.NewProgram(t, "DATABASE_URL="+s.Database.URL)
 		signIn().Is(303, "")

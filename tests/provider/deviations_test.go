@@ -257,7 +257,7 @@ func TestTabs(t *testing.T) {
 	html := servicetest.Header("Accept", "text/html")
 	leadsTo := func(r *servicetest.Response, path string) {
 		t.Helper()
-		servicetest.Contains(t, r.HasStatus(400).Body, "return_to="+url.QueryEscape(path)+`"`)
+		servicetest.Contains(t, r.Has(400).Body, "return_to="+url.QueryEscape(path)+`"`)
 	}
 	c := s.Client()
 	var tabs []*url.URL

@@ -65,7 +65,7 @@ func TestBackChannelLogout(t *testing.T) {
 		is := func(c *servicetest.Client, live bool) {
 			t.Helper()
 			if live {
-				c.Get("/api/event/plaza").HasStatus(200)
+				c.Get("/api/event/plaza").Has(200)
 				return
 			}
 			c.Get("/api/event/plaza").IsError(401, "invalid_token")

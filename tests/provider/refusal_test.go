@@ -373,7 +373,7 @@ func TestFaultPage(t *testing.T) {
 	c := s.Client()
 	state := p.consent(begin(c, "https://app.example.org/a?b"), nil).Query().Get("state")
 	res := c.Get("/sign-in/callback?error=access_denied&state="+state, servicetest.Header("Accept", "text/html,application/xhtml+xml,*/*;q=0.8"))
-	res.HasStatus(403).HasHeader("Content-Type", "text/html; charset=utf-8").HasHeader("Cache-Control", "no-store")
+	res.Has(403).HasHeader("Content-Type", "text/html; charset=utf-8").HasHeader("Cache-Control", "no-store")
 	servicetest.Contains(t, res.Header.Get("Content-Security-Policy"), "default-src 'none'; style-src 'self'")
 	for _, part := range []string{
 		"The sign-in was cancelled", res.Header.Get("X-Request-Id"), `href="/sign-in?return_to=https%3A%2F%2Fapp.example.org%2Fa%3Fb"`,

@@ -34,40 +34,28 @@ func Held(t *testing.T, s *Service, of string) int {
 	return int(Metric(t, s, fmt.Sprintf("worldevents_held{of=%q}", of)))
 }
 
-// Metric is the value of a metric, which is named with its labels.
+// Metric is the value of a metric, which is named with its labels, or else the sum of all of its name; NaN where there is none.
 func Metric(t *testing.T, s *Service, name string) float64 {
 	t.Helper()
 	return metric(t, Metrics(t, s), name)
 }
 
-// Metric is the value of a metric of the process, which is named with its labels; NaN where there is none.
+// Metric is the value of a metric of the process, as the other Metric.
 func (s *Process) Metric(name string) float64 {
 	s.tb.Helper()
 	_, text := s.AdminBody("/metrics")
 	return metric(s.tb, text, name)
 }
 
-func metric(tb testing.TB, text, name string) float64 {
+func metric(tb testing.TB, text, name string) (sum float64) {
 	tb.Helper()
-	match := regexp.MustCompile(`(?m)^` + regexp.QuoteMeta(name) + ` (\S+)$`).FindStringSubmatch(text)
-	if match == nil {
-		tb.Errorf("no metric %s", name)
+	matches := regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(name)+`(?:\{[^}]*\})? (\S+)$`).FindAllStringSubmatch(text, -1)
+	if matches == nil {
+		tb.Errorf("no metric %s in %.300s", name, text)
 		return math.NaN()
 	}
-	return Must(strconv.ParseFloat(match[1], 64))(tb)
-}
-
-// Metric is the value of a metric, or the sum of all with the name if it has labels.
-func (s *Process) Metric(name string) (sum float64) {
-	s.tb.Helper()
-	status, text := s.AdminBody("/metrics")
-	matches := regexp.MustCompile(`(?m)^`+regexp.QuoteMeta(name)+`(?:\{[^}]*\})? (\S+)$`).FindAllStringSubmatch(text, -1)
-	if len(matches) == 0 {
-		s.tb.Errorf("no metric %s: %d %.300s", name, status, text)
-	}
 	for _, match := range matches {
-		value, _ := strconv.ParseFloat(match[1], 64)
-		sum += value
+		sum += Must(strconv.ParseFloat(match[1], 64))(tb)
 	}
 	return sum
 }

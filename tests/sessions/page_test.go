@@ -76,7 +76,7 @@ func sessionsOf(t *testing.T, c *servicetest.Client) (own entry, others []entry)
 func seesNobody(t *testing.T, c *servicetest.Client, with ...servicetest.RequestOption) {
 	t.Helper()
 	page := c.Get("/sessions", with...).HasHeader("Cache-Control", "no-store").SetsNoCookie()
-	servicetest.Contains(t, page.HasStatus(200).Body, nobody)
+	servicetest.Contains(t, page.Has(200).Body, nobody)
 	servicetest.Lacks(t, page.Body, "Signed in as")
 	servicetest.Lacks(t, page.Body, "<form")
 }
@@ -93,7 +93,7 @@ func isEnded(t *testing.T, c *servicetest.Client) {
 // lives fails the test unless both tokens of the client work.
 func lives(t *testing.T, c *servicetest.Client) {
 	t.Helper()
-	c.Get(servicetest.Plaza).HasStatus(200)
+	c.Get(servicetest.Plaza).Has(200)
 	c.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
 }
 

@@ -13,7 +13,7 @@ func TestSignIn(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		c := s.Client()
 		page := c.Get("/sign-in").HasHeader("Content-Type", "text/html; charset=utf-8").HasHeader("Cache-Control", "no-store").SetsNoCookie()
-		servicetest.Contains(t, page.HasStatus(200).Body, `name="username"`)
+		servicetest.Contains(t, page.Has(200).Body, `name="username"`)
 		c.Submit("/sign-in", "username=alice").Is(303, "").HasHeader("Location", "/docs").HasHeader("Cache-Control", "no-store")
 		c.Get(servicetest.SessionPath).Is(200, servicetest.Authenticated).HasHeader("Session-User", "alice")
 		c.Get(servicetest.Plaza).Is(200, servicetest.List())
@@ -47,11 +47,11 @@ func TestSignInUsernames(t *testing.T) {
 			"username=" + strings.Repeat("%F0%9F%98%80", 101), "name=alice",
 		} {
 			res := s.Client().Post("/sign-in", body, servicetest.AsForm).SetsNoCookie()
-			servicetest.Contains(t, res.HasStatus(400).Body, `role="alert"`)
+			servicetest.Contains(t, res.Has(400).Body, `role="alert"`)
 		}
 		s.Client().Post("/sign-in?username=mallory", "", servicetest.AsForm).SetsNoCookie() // a link signs nobody in
 		s.Client().Get("/sign-in?username=mallory").SetsNoCookie()
-		s.Client().Post("/sign-in", "username="+strings.Repeat("x", 10<<10), servicetest.AsForm).HasStatus(400)
+		s.Client().Post("/sign-in", "username="+strings.Repeat("x", 10<<10), servicetest.AsForm).Has(400)
 		servicetest.Is(t, s.Database.Count("users"), before, "users")
 	})
 }
@@ -79,7 +79,7 @@ func TestSignInReturnTo(t *testing.T) {
 					test.s.Client().Post("/sign-in", form, servicetest.AsForm).Is(303, "").HasHeader("Location", location)
 					// The page hands on what it was called with; a template must not let it out of its attribute.
 					page := test.s.Client().Get("/sign-in?return_to=" + url.QueryEscape(to))
-					servicetest.Lacks(t, page.HasStatus(200).Body, "<script")
+					servicetest.Lacks(t, page.Has(200).Body, "<script")
 				})
 			}
 		})
@@ -97,7 +97,7 @@ func TestProductionHasNoSignIn(t *testing.T) {
 	s.Client().Get("/sign-in").IsError(404, "not_found")
 	s.Client().Post("/sign-in", "username=alice", servicetest.AsForm).IsError(404, "not_found").SetsNoCookie()
 	servicetest.Is(t, s.Database.Count("users"), 0, "users")
-	servicetest.Lacks(t, s.Client().Get("/docs").HasStatus(200).Body, "/sign-in?")
+	servicetest.Lacks(t, s.Client().Get("/docs").Has(200).Body, "/sign-in?")
 }
 
 func TestSignOut(t *testing.T) {
