@@ -36,7 +36,7 @@ func (s *Store) MigrateExisting(ctx context.Context) error {
 	return s.migrateOr(ctx, errNoDatabase)
 }
 
-var errNoDatabase = errors.New("there is no database here, and REQUIRE_DATABASE=true has none made. If there was one, look at DATABASE_URL, put its files back or restore a backup: " +
+var errNoDatabase = errors.New("there is no database here, and REQUIRE_DATABASE=true makes none. If there was one, look at DATABASE_URL, put its files back or restore a backup: " +
 	"worldevents migrate makes an empty one")
 
 // Made reports whether Migrate found no schema and made one.
@@ -46,7 +46,7 @@ func (s *Store) Made() bool { return s.schema.made.Load() }
 func (s *Store) migrateOr(ctx context.Context, refusal error) error {
 	if s.file != nil {
 		if _, err := os.Stat(filepath.Dir(s.Name())); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("migrate: %w", s.named(errors.New("its folder is not there")))
+			return fmt.Errorf("migrate: %w", s.named(errors.New("its folder does not exist")))
 		}
 		if err := s.file.CheckAtStart(ctx); err != nil {
 			return fmt.Errorf("migrate: %w", s.named(err))

@@ -27,7 +27,7 @@ var ErrSchemaOlder = errors.New("the schema of the database is older than this v
 
 var errNoSchema = errors.New("the database has no tables yet: run worldevents migrate")
 
-var errNoFile = errors.New("there is no such file: settings and file are found in the service's folder. Only where it is to be made run worldevents migrate")
+var errNoFile = errors.New("there is no such file: run this in the service's folder, or make the file with worldevents migrate")
 
 // Name is the name of the database, without secrets.
 func (s *Store) Name() string {

@@ -80,7 +80,7 @@ func deleteBackups(folder string, keep int, now time.Time) (deleted int, err err
 			continue
 		}
 		if name > now.UTC().Format(backupName) {
-			return 0, fmt.Errorf("%s has the name of a later one than that of now: move it away", name)
+			return 0, fmt.Errorf("%s has a later time in its name than now: move it away", name)
 		}
 		names = append(names, name)
 	}

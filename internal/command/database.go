@@ -17,7 +17,7 @@ type (
 func (Migrate) Run() error {
 	return withStoreAfter((*models.Store).Migrate, false, func(cmd *command) error {
 		for _, fixed := range cmd.store.Fixed() {
-			note("put right: " + fixed)
+			note("repaired: " + fixed)
 		}
 		return nil
 	})

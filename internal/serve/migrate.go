@@ -18,10 +18,10 @@ func (i *instance) migrate(ctx context.Context) {
 	switch err := migrateWhenAvailable(ctx, migrate, i.server.StartFailed); {
 	case err == nil:
 		if i.store.Made() {
-			i.log.Warn("there was no database, and a new one was made: where there should be one, look for it before people write", "database", i.store.Name())
+			i.log.Warn("there was no database, and a new one was made: if there should be one, find it before anybody writes", "database", i.store.Name())
 		}
 		for _, fixed := range i.store.Fixed() {
-			i.log.Warn("the database was put right", "found", fixed)
+			i.log.Warn("the database was repaired", "found", fixed)
 		}
 		if schema := i.store.NewerSchema(); schema > 0 {
 			i.log.Warn("the schema of the database is newer than this version of worldevents, and compatible", "schema", schema)

@@ -66,7 +66,7 @@ func (c *copying) openSQLiteSource(ctx context.Context) error {
 	if info, err := os.Stat(file); err != nil { // SQLite would say that it is unable to open the file
 		return err
 	} else if !info.Mode().IsRegular() {
-		return errors.New("is no file")
+		return errors.New("is not a file")
 	}
 	c.users = sqlite.WhoHasOpen(file) // before this connection makes a -shm of its own
 	side, err := openSQLite(ctx, file, "query_only(1)")

@@ -38,7 +38,7 @@ func (c *copying) openSQLiteTarget(ctx context.Context) error {
 	t := &sqliteTarget{name: name, temporary: name + ".copying"}
 	t.file, err = os.OpenFile(t.temporary, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600) // the operator names the file
 	if errors.Is(err, os.ErrExist) {
-		err = fmt.Errorf("%s is there: another copy into it is running, or one was killed: then remove it", t.temporary)
+		err = fmt.Errorf("%s exists: another copy into it is running, or a killed one left it: then remove it", t.temporary)
 	}
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func checkFree(name string) error {
 	}
 	for _, suffix := range sqliteSuffixes {
 		if _, err := os.Lstat(name + suffix); err == nil {
-			return fmt.Errorf("%s%s is left of another database: move it away", name, suffix)
+			return fmt.Errorf("%s%s is left from another database: move it away", name, suffix)
 		}
 	}
 	return nil

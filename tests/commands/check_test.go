@@ -97,12 +97,12 @@ func TestCheckProvider(t *testing.T) {
 	)
 	for _, test := range []struct{ metadata, keys, secret, level, words string }{
 		{ed, `{"keys":[{}, ` + ed25519 + `, {"kty":"oct","k":"AAAA"}]}`, "", "ok", "1 can be used"},
-		{ed, `{"keys":[]}`, "", "fault", "none is published that can be used"},
-		{ed, `{"keys":[{}]}`, "", "fault", "none is published"},
+		{ed, `{"keys":[]}`, "", "fault", "no usable one is published"},
+		{ed, `{"keys":[{}]}`, "", "fault", "no usable one is published"},
 		{ed, `{"keys":5}`, "", "fault", "keys"},
-		{`{}`, `{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"}]}`, "", "fault", "none is published"},
+		{`{}`, `{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"}]}`, "", "fault", "no usable one is published"},
 		{ed, `x`, "", "fault", "keys"},
-		{`{}`, `{"keys":[` + ed25519 + `]}`, "", "fault", "none is published"}, // what does not say is RS256
+		{`{}`, `{"keys":[` + ed25519 + `]}`, "", "fault", "no usable one is published"}, // what does not say is RS256
 		{`{"id_token_signing_alg_values_supported":["HS256"]}`, "", "", "fault", "HS256"},
 		{`{"issuer":"https://other.example"}`, "", "", "fault", "other.example"},
 		{`{"token_endpoint":5}`, "", "", "fault", "endpoint is missing"},

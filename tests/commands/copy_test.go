@@ -216,7 +216,7 @@ func TestWordsForWrongFiles(t *testing.T) {
 		{"text", "migrate", "restore a backup"},
 		{"missing.db", "copy --to sqlite:copy.db", "missing.db: no such file"},
 		{"nowhere/w.db", "copy --to sqlite:copy.db", "nowhere/w.db: no such file"},
-		{"nowhere/w.db", "migrate", "nowhere/w.db: its folder is not there"},
+		{"nowhere/w.db", "migrate", "nowhere/w.db: its folder does not exist"},
 		{"nowhere/w.db", "user list", "nowhere/w.db: there is no such file"},
 		{"worldevents.db", "copy --to sqlite:nowhere/copy.db", "nowhere/copy.db.copying: no such file"},
 	} {
@@ -286,7 +286,7 @@ func TestCopyRefuses(t *testing.T) {
 		{"", "sqlite:shm.db", "shm.db-shm is left"},
 		{"", "sqlite:journal.db", "journal.db-journal is left"},
 		{"", "sqlite:worldevents.db-wal", "exists"},
-		{"", "sqlite:way.db", "way.db.copying is there: another copy into it is running, or one was killed: then remove it"},
+		{"", "sqlite:way.db", "way.db.copying exists: another copy into it is running, or a killed one left it: then remove it"},
 		{"", "sqlite:nowhere/backup.db", "no such file or directory"},
 		{"", "sqlite:", "name of a file"},
 		{"", "sqlite:///folder/", "name of a file"},
@@ -310,7 +310,7 @@ func TestCopyRefuses(t *testing.T) {
 		{oldSource.URL, "sqlite:backup.db", "nothing to copy"},
 		{foreign.URL, "sqlite:backup.db", "nothing to copy"},
 		{"sqlite:absent.db", "sqlite:backup.db", "no such file"},
-		{"sqlite:.", "sqlite:backup.db", "is no file"},
+		{"sqlite:.", "sqlite:backup.db", "is not a file"},
 		{"sqlite:text.db", "sqlite:backup.db", "not a database"},
 		{"sqlite:empty.db", "sqlite:backup.db", "nothing to copy"},
 		{"sqlite:old.db", "sqlite:backup.db", "nothing to copy"},
@@ -596,7 +596,7 @@ func TestCopyIntoFolder(t *testing.T) {
 			const later = "20990101T000000Z.db"
 			servicetest.WriteSecret(t, filepath.Join(folder, later), "")
 			stdout, stderr, status := keep("1")
-			if status != 1 || !strings.Contains(stdout, "checksum") || !servicetest.OneLine(lastLine(stderr), later+" has the name of a later one than that of now: move it away") || len(names()) != len(before)+2 {
+			if status != 1 || !strings.Contains(stdout, "checksum") || !servicetest.OneLine(lastLine(stderr), later+" has a later time in its name than now: move it away") || len(names()) != len(before)+2 {
 				t.Errorf("after a later one: %d %q %q, and there are %q", status, stdout, stderr, names())
 			}
 			os.Remove(filepath.Join(folder, later))

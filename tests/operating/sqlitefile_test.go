@@ -111,7 +111,7 @@ func TestSQLitePaths(t *testing.T) {
 			servicetest.NoError(t, errors.Join(os.Symlink("target.db", filepath.Join(p.Dir, "link.db")), os.Mkdir(filepath.Join(p.Dir, "folder"), 0o700)))
 			_, stderr, status := p.Run("migrate")
 			if file == "" {
-				if status != 1 || !servicetest.OneLine(stderr, "unable to open database file") && !servicetest.OneLine(stderr, "its folder is not there") && !servicetest.OneLine(stderr, "invalid uri authority") {
+				if status != 1 || !servicetest.OneLine(stderr, "unable to open database file") && !servicetest.OneLine(stderr, "its folder does not exist") && !servicetest.OneLine(stderr, "invalid uri authority") {
 					t.Errorf("%d %q", status, stderr)
 				}
 				for _, stray := range []string{"/nowhere.db", "/example.org", elsewhere + "/x"} {

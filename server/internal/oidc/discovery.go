@@ -166,7 +166,7 @@ func (p *Provider) Check(ctx context.Context) (keys int, err error) {
 	}
 	usable, err := m.keys.fetch(ctx)
 	if err == nil && len(usable) == 0 {
-		err = errors.New("none is published that can be used")
+		err = errors.New("no usable one is published")
 	}
 	if err != nil {
 		return 0, wrapErr("keys", err)

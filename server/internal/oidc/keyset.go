@@ -30,8 +30,8 @@ const (
 
 var (
 	errUnknownKey = errors.New("no key of the provider has signed it")
-	errNotJudged  = errors.New("the provider's keys could not be had")
-	errEncrypts   = errors.New("a key to encrypt with")
+	errNotJudged  = errors.New("the provider's keys could not be fetched")
+	errEncrypts   = errors.New("a key for encryption")
 )
 
 // keySet has the provider's keys. A token with an unknown key waits for a fetch that begins after it came, shared by all that wait. An ID

@@ -21,7 +21,7 @@ var (
 	// ErrUnknownHost is returned in development for a Host that may lead here from another name.
 	ErrUnknownHost = errors.New("unknown host")
 	// ErrNotTopLevel is returned for a sign-in that no window shows.
-	ErrNotTopLevel = errors.New("not what a window shows")
+	ErrNotTopLevel = errors.New("not a top-level navigation")
 )
 
 // Options of a Service, as in package server.

@@ -53,7 +53,7 @@ func TestCopyEnded(t *testing.T) {
 					t.Fatalf("%v while %s: left %v", signal, step, left)
 				}
 				if signal == syscall.SIGKILL {
-					p.Fails(".copying is there: another copy into it is running, or one was killed: then remove it", "copy", "--to", to.URL)
+					p.Fails(".copying exists: another copy into it is running, or a killed one left it: then remove it", "copy", "--to", to.URL)
 					os.Remove(to.File() + ".copying") // by hand; the next copy removes what SQLite has left beside it
 				}
 			}
