@@ -47,8 +47,10 @@ func TestListEventsPages(t *testing.T) {
 		s.Database.Exec("DELETE FROM events WHERE id = ?", whole[1])
 		servicetest.Is(t, servicetest.EventIDs(t, alice.Get(servicetest.Plaza+"?limit=2&cursor="+cursor).Body), whole[2:4], "after one came and one went")
 
-		bad := []string{"x", "!!!", "%00", "%ff", cursor + "A", cursor + "=", cursor[1:], cursor[:len(cursor)-1], strings.ToUpper(cursor), cursor + cursor, "%20" + cursor, cursor + "%0A",
-			servicetest.NonCanonical(cursor)} // bits of the last character that decode to nothing
+		bad := []string{
+			"x", "!!!", "%00", "%ff", cursor + "A", cursor + "=", cursor[1:], cursor[:len(cursor)-1], strings.ToUpper(cursor), cursor + cursor,
+			"%20" + cursor, cursor + "%0A", servicetest.NonCanonical(cursor), // whose last character has other unused bits
+		}
 		for i := range cursor { // a changed character anywhere
 			changed := []byte(cursor)
 			changed[i] = map[bool]byte{true: 'B', false: 'A'}[changed[i] == 'A']
