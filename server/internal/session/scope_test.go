@@ -3,6 +3,7 @@ package session
 import (
 	"net/http"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -44,6 +45,25 @@ func TestCookieDomains(t *testing.T) {
 				t.Errorf("%q", got)
 			}
 		})
+	}
+}
+
+// The cookies of other scopes are bounded in bytes, and none is for a host that is no cookie's domain.
+func TestStaleAttributes(t *testing.T) {
+	const end = "; Max-Age=0; HttpOnly; Secure; SameSite=None"
+	path := "/" + strings.Repeat("x", 650)
+	for _, test := range []struct {
+		options Options
+		want    []string
+	}{
+		{Options{Host: "example.org", CookiePath: path}, []string{"; Path=" + path + "; Domain=example.org" + end}},
+		{Options{Host: strings.Repeat("x", 120) + ".example.org", CookiePath: "/"}, []string{
+			"; Path=/; Domain=example.org" + end, "; Path=/" + end + "; Partitioned", "; Path=/; Domain=example.org" + end + "; Partitioned",
+		}},
+	} {
+		if got := staleAttributes(test.options); !slices.Equal(got, test.want) {
+			t.Errorf("%q", got)
+		}
 	}
 }
 
