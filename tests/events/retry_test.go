@@ -11,7 +11,7 @@ import (
 // PostgreSQL may ask for a transaction to be repeated. It is, whole, and a bounded number of times; nothing else that
 // writes ever is: a write that failed in another way may have happened.
 func TestRetry(t *testing.T) {
-	const tries = 4
+	const tries, locked = 4, 99
 	for _, test := range []struct {
 		code         string
 		failures     int
@@ -21,10 +21,10 @@ func TestRetry(t *testing.T) {
 		{"40001", 1, 200, 2, false},
 		{"40001", tries - 1, 200, tries, false},
 		{"40P01", tries, 503, tries, false},
-		{"40000", 1, 500, 1, false},  // transaction rollback
-		{"55P03", 1, 200, 2, false},  // lock not available: once more, by itself
-		{"55P03", 99, 503, 3, false}, // and in a place
-		{"53100", 1, 503, 1, false},  // disk full, in answer to a statement: nothing has happened
+		{"40000", 1, 500, 1, false},      // transaction rollback
+		{"55P03", 1, 200, 2, false},      // lock not available: once more, by itself
+		{"55P03", locked, 503, 3, false}, // and in a place, where a try that took half of its turn is followed by another
+		{"53100", 1, 503, 1, false},      // disk full, in answer to a statement: nothing has happened
 		{"53100", 1, 500, 1, true},
 		{"57014", 1, 500, 1, false}, // canceled
 		{"57P01", 1, 500, 1, false}, // shutting down
@@ -67,7 +67,7 @@ func TestRetry(t *testing.T) {
 				{"sessions", func() *servicetest.Response { return alice.Get(servicetest.RefreshPath) }},
 			} {
 				res := act.send()
-				if n := tried(act.table); res.Status != test.status || n != test.want {
+				if n := tried(act.table); res.Status != test.status || n < test.want || n > test.want && test.failures != locked {
 					t.Errorf("%s: got %d after %d tries, want %d after %d", act.table, res.Status, n, test.status, test.want)
 				}
 				if test.status == 503 {
