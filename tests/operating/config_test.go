@@ -152,9 +152,9 @@ func TestFailureInFormatOfLog(t *testing.T) {
 			text := stderr
 			if test.json {
 				var line struct{ Time, Level, Msg, Command, Error string }
-				if err := json.Unmarshal([]byte(stderr), &line); err != nil || line.Time == "" || line.Level != "ERROR" || line.Msg != "failed" || line.Command != test.command {
-					t.Errorf("%v: %s", err, stderr)
-				}
+				servicetest.NoError(t, json.Unmarshal([]byte(stderr), &line))
+				servicetest.True(t, line.Time != "", "the line has a time: %s", stderr)
+				servicetest.Is(t, []string{line.Level, line.Msg, line.Command}, []string{"ERROR", "failed", test.command}, "the line")
 				text = line.Error
 			} else {
 				servicetest.Contains(t, stderr, " level=ERROR msg=failed command="+test.command+" error=")

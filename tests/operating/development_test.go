@@ -46,22 +46,18 @@ func requestOn(address, path string) (string, error) {
 	return string(response), err
 }
 
-// startIn starts serve in the network of the calling thread and waits until address has a response.
-func startIn(t *testing.T, p *servicetest.Program, address string) *servicetest.Log {
+// startHere starts a command in the network of the calling thread, and waits until a path at an address has this response.
+func startHere(t *testing.T, command *exec.Cmd, address, path, want string) {
 	t.Helper()
-	log := new(servicetest.Log)
-	command := p.Command("serve")
-	command.Stdout, command.Stderr = log, log
 	servicetest.NoError(t, command.Start())
 	t.Cleanup(func() {
 		command.Process.Kill()
 		command.Wait()
 	})
-	servicetest.Eventually(t, 20*time.Second, "serve responds on "+address, func() bool {
-		response, err := requestOn(address, "/api/auth/session")
-		return err == nil && strings.Contains(response, servicetest.SessionNoToken)
+	servicetest.Eventually(t, 20*time.Second, "a response of "+address, func() bool {
+		response, _ := requestOn(address, path)
+		return strings.Contains(response, want)
 	})
-	return log
 }
 
 // Development listens on loopback alone, of both kinds, unless LISTEN_ADDR says otherwise.
@@ -92,7 +88,9 @@ func TestDevelopmentListensOnLoopback(t *testing.T) {
 					servicetest.Missing(t, "%v", err)
 				}
 			}
-			log := startIn(t, p, ipv4)
+			log, command := new(servicetest.Log), p.Command("serve")
+			command.Stdout, command.Stderr = log, log
+			startHere(t, command, ipv4, servicetest.SessionPath, servicetest.SessionNoToken)
 			for _, address := range []string{ipv4, ipv6, public} {
 				response, _ := requestOn(address, servicetest.SessionPath)
 				responds := strings.Contains(response, servicetest.SessionNoToken)
@@ -154,8 +152,12 @@ func TestSignInHosts(t *testing.T) {
 	t.Parallel()
 	s := servicetest.New(t, func(o *servicetest.Options) { o.BaseURL, _ = url.Parse("https://Public.example:8443/base") })
 	post := func(host string) *servicetest.Response {
-		toHost := func(r *http.Request) { r.Host = host }
-		return s.Client().Post("/sign-in", "username=alice", servicetest.AsForm, toHost, servicetest.Origin("https://"+host), servicetest.Header("Sec-Fetch-Site", "same-origin"))
+		asPage := func(r *http.Request) {
+			r.Host = host
+			r.Header.Set("Origin", "https://"+host)
+			r.Header.Set("Sec-Fetch-Site", "same-origin")
+		}
+		return s.Client().Post("/sign-in", "username=alice", servicetest.AsForm, asPage)
 	}
 	get := func(path, host string) *servicetest.Response {
 		return s.Client().Get(path, func(r *http.Request) { r.Host = host })

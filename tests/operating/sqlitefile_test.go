@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"worldevents/tests/servicetest"
 )
@@ -22,26 +21,15 @@ func TestSQLiteFileMode(t *testing.T) {
 				t.Parallel()
 				p := servicetest.NewEmptyProgram(t)
 				file := filepath.Join(p.Dir, "worldevents.db")
-				withUmask := func(command *exec.Cmd) *exec.Cmd {
-					command.Args = append([]string{"sh", "-c", "umask " + umask + ` && exec "$0" "$@"`}, command.Args...)
-					command.Path = "/bin/sh"
-					return command
-				}
+				command := p.Command(args...)
+				command.Args = append([]string{"sh", "-c", "umask " + umask + ` && exec "$0" "$@"`}, command.Args...)
+				command.Path = "/bin/sh"
 				if args[0] != "serve" {
-					withUmask(p.Command(args...)).Run()
+					command.Run()
 					onlyOwner(t, file)
 					return
 				}
-				command := withUmask(p.Command(args...))
-				servicetest.NoError(t, command.Start())
-				defer func() {
-					command.Process.Kill()
-					command.Wait()
-				}()
-				servicetest.Eventually(t, 20*time.Second, "ready", func() bool {
-					response, _ := requestOn(p.Getenv("ADMIN_ADDR"), "/readyz")
-					return strings.HasPrefix(response, "HTTP/1.1 200 ")
-				})
+				startHere(t, command, p.Getenv("ADMIN_ADDR"), "/readyz", "HTTP/1.1 200 ")
 				onlyOwner(t, file, file+"-wal", file+"-shm")
 			})
 		}

@@ -184,8 +184,7 @@ func (h *history) signInAnywhere(t *rapid.T) {
 	i, at := h.instance(t)
 	s := h.model.signIn(user, at)
 	t.Logf("user %d signs in at instance %d: %s", user, i, s.name)
-	form := servicetest.Header("Content-Type", "application/x-www-form-urlencoded")
-	res := h.pair[i].Client().Do("POST", "/sign-in", "username="+h.users[user], form)
+	res := h.pair[i].Client().Post("/sign-in", "username="+h.users[user], servicetest.AsForm)
 	h.events["signed_in"]++
 	h.is(t, res, response{303, "", 2})
 	h.issued(t, s, at, res)

@@ -112,7 +112,8 @@ func TestSessionTokens(t *testing.T) {
 	parts := strings.Split(good, ".")
 	for name, token := range map[string]string{
 		"the least there is":                   good,
-		"extra claims and headers":             sign(`{"alg":"HS256","typ":"at+jwt","jku":"https://evil.example/keys","jwk":{"kty":"oct","k":"AA"},"x5u":"https://evil.example","x5c":["AA"]}`, claims.And("role", "x").JSON()),
+		"extra claims":                         s.JWT(claims.And("role", "x")),
+		"extra headers":                        sign(`{"alg":"HS256","typ":"at+jwt","jku":"https://evil.example/keys","jwk":{"kty":"oct","k":"AA"},"x5u":"https://evil.example"}`, text),
 		"our kid":                              sign(kid(servicetest.Key), text),
 		"the old key's kid":                    servicetest.Sign(oldKey, kid(oldKey), text),
 		"no kid, signed with the old key":      servicetest.Sign(oldKey, hs256, text),
