@@ -2,14 +2,15 @@ package commands
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -28,25 +29,20 @@ func programOn(t *testing.T, db *servicetest.Database) *servicetest.Program {
 }
 
 // schemaOf lists all that the tables are made of.
-func schemaOf(t *testing.T, db *servicetest.Database) (schema []string) {
+func schemaOf(t *testing.T, db *servicetest.Database) string {
 	t.Helper()
-	query := "SELECT sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY sql"
+	query := "SELECT group_concat(sql, char(10) ORDER BY sql) FROM sqlite_schema"
 	if db.Dialect == "postgres" {
-		query = `
-			SELECT pg_get_indexdef(indexrelid) AS line FROM pg_index WHERE indrelid::regclass::text = ANY ('{` + strings.Join(servicetest.CopiedTables, ",") + `}')
-			UNION ALL SELECT conname || convalidated::text || pg_get_constraintdef(oid) FROM pg_constraint WHERE conrelid::regclass::text = ANY ('{` + strings.Join(servicetest.CopiedTables, ",") + `}')
-			UNION ALL SELECT attrelid::regclass::text || attname || format_type(atttypid, atttypmod) || attnotnull::text || attidentity::text || attgenerated::text || attcollation::text
-				FROM pg_attribute WHERE attrelid::regclass::text = ANY ('{` + strings.Join(servicetest.CopiedTables, ",") + `}') AND attnum > 0
-			ORDER BY line`
+		query = `WITH copied AS (SELECT to_regclass(name) AS id FROM unnest('{` + strings.Join(servicetest.CopiedTables, ",") + `}'::text[]) name)
+			SELECT string_agg(line, E'\n' ORDER BY line) FROM (
+				SELECT pg_get_indexdef(indexrelid) AS line FROM pg_index JOIN copied ON indrelid = id
+				UNION ALL SELECT conname || convalidated::text || pg_get_constraintdef(oid) FROM pg_constraint JOIN copied ON conrelid = id
+				UNION ALL SELECT id::text || attname || format_type(atttypid, atttypmod) || attnotnull::text || attidentity::text || attgenerated::text || attcollation::text
+					FROM pg_attribute JOIN copied ON attrelid = id WHERE attnum > 0) lines`
 	}
-	rows := servicetest.Must(db.DB.Query(query))(t)
-	defer rows.Close()
-	for rows.Next() {
-		var line string
-		servicetest.NoError(t, rows.Scan(&line))
-		schema = append(schema, line)
-	}
-	if len(schema) < 10 {
+	var schema string
+	db.Read(query, nil, &schema)
+	if strings.Count(schema, "\n") < 10 {
 		t.Fatalf("schema %q", schema)
 	}
 	return schema
@@ -95,55 +91,36 @@ func TestCopy(t *testing.T) {
 		session := p.Issue("alice")
 		ended := p.Issue("bob")
 		p.MustRun("session", "revoke", "bob")
-		if status, body := source.Do("GET", servicetest.RefreshPath, "", p.Issue("alice")); status != 200 { // has a spent token
-			t.Fatalf("%d %s", status, body)
-		}
+		source.Is(200, "GET", servicetest.RefreshPath, "", p.Issue("alice")) // has a spent token
 		done, words := p.MustCopy(to.URL)
-		if want := from.Counts(); !maps.Equal(done.Rows, want) || !maps.Equal(to.Counts(), want) || want["rsvps"] < 40 {
-			t.Errorf("copied %v of %v, and there are %v", done.Rows, want, to.Counts())
-		}
-		if !strings.Contains(words, "open") || !strings.Contains(words, "not in the copy") {
-			t.Errorf("nothing about the service on the source: %s", words)
-		}
+		servicetest.Is(t, done.Rows, from.Counts(), "rows that it says")
+		servicetest.Is(t, to.Counts(), from.Counts(), "rows copied")
+		servicetest.Contains(t, words, "open") // about the service on the source
+		servicetest.Contains(t, words, "not in the copy")
 
 		target := programOn(t, to).ServeReady()
 		for _, world := range []string{servicetest.Plaza, "/api/event/" + url.PathEscape("odd/😀%"), "/api/event/none"} {
-			_, want := source.Do("GET", world, "", session)
-			if status, got := target.Do("GET", world, "", session); status != 200 || got != want {
-				t.Errorf("%s: %d %.300s, want %.300s", world, status, got, want)
-			}
+			want := source.Is(200, "GET", world, "", session)
+			servicetest.Is(t, target.Is(200, "GET", world, "", session), want, "the list of %s", world)
 		}
 		migrated := map[string]func(testing.TB) *servicetest.Database{"sqlite": servicetest.SQLite, "postgres": servicetest.Postgres}[to.Dialect](t)
-		if got, want := schemaOf(t, to), schemaOf(t, migrated); !slices.Equal(got, want) {
-			t.Errorf("schema\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
-		is := func(method, path, body, cookies string, want int) {
-			t.Helper()
-			if status, text := target.Do(method, path, body, cookies); status != want {
-				t.Errorf("%s %s: %d %s, want %d", method, path, status, text, want)
-			}
-		}
-		is("GET", servicetest.Plaza, "", ended, 401)
-		is("GET", servicetest.RefreshPath, "", ended, 400)
-		is("GET", servicetest.RefreshPath, "", session, 200)
-		is("GET", servicetest.RefreshPath, "", session, 400)
-		is("POST", "/api/event/new", servicetest.EventBody, session, 200) // the next number is free
+		servicetest.Is(t, schemaOf(t, to), schemaOf(t, migrated), "the schema")
+		target.Is(401, "GET", servicetest.Plaza, "", ended)
+		target.Is(400, "GET", servicetest.RefreshPath, "", ended)
+		target.Is(200, "GET", servicetest.RefreshPath, "", session)
+		target.Is(400, "GET", servicetest.RefreshPath, "", session)
+		target.Is(200, "POST", "/api/event/new", servicetest.EventBody, session) // the next number is free
 		on := programOn(t, to)
 		on.MustRun("user", "add", "new")
 		servicetest.Is(t, to.Count("rsvps r JOIN events e ON e.number = r.event_number WHERE e.world_id = 'new'"), 1, "RSVPs of the new event")
 
 		first, _ := on.MustCopy("sqlite:backup ü%20?.db")
-		entries, err := os.ReadDir(on.Dir)
-		if err != nil || len(entries) != 1 || entries[0].Name() != "backup ü%20?.db" {
-			t.Fatalf("%v %v", entries, err)
-		}
-		if info, err := entries[0].Info(); err != nil || info.Mode() != 0o600 { // its owner's alone
-			t.Errorf("%v %v", info.Mode(), err)
-		}
-		again, _ := on.With("DATABASE_URL=sqlite:" + entries[0].Name()).MustCopy(servicetest.EmptyPostgres(t).URL)
-		if first.Checksum == done.Checksum || first.Checksum != again.Checksum {
-			t.Errorf("checksums %s, then %s, and of that %s", done.Checksum, first.Checksum, again.Checksum)
-		}
+		servicetest.Is(t, folderNames(t, on.Dir), "backup ü%20?.db\n", "files")
+		info := servicetest.Must(os.Stat(filepath.Join(on.Dir, "backup ü%20?.db")))(t)
+		servicetest.Is(t, info.Mode(), 0o600, "mode: its owner's alone")
+		again, _ := on.With("DATABASE_URL=sqlite:backup ü%20?.db").MustCopy(servicetest.EmptyPostgres(t).URL)
+		servicetest.Is(t, again.Checksum, first.Checksum, "the checksum of a copy of the copy")
+		servicetest.Is(t, first.Checksum == done.Checksum, false, "the checksum stays although rows came")
 	})
 }
 
@@ -156,28 +133,17 @@ func TestCopyLeavesAnAuditLine(t *testing.T) {
 	address.User = url.UserPassword(address.User.Username(), secret)
 	p := servicetest.NewProgram(t, "LOG_FORMAT=json", "LOG_LEVEL=error")
 	p.MustRun("demo")
-	stdout, stderr, status := p.Run("copy", "--to", address.String())
-	if status != 0 || strings.Contains(stdout+stderr, secret) {
-		t.Fatalf("%d %s %s", status, stdout, stderr)
-	}
-	lines := strings.Split(strings.TrimSpace(stderr), "\n")
-	var line struct {
-		Time, Msg, Action, From, To string
-		OSUser                      string `json:"os_user"`
-	}
-	servicetest.NoError(t, json.Unmarshal([]byte(lines[len(lines)-1]), &line))
-	if line.Time == "" || line.Msg != "audit" || line.Action != "copy" || line.OSUser == "" || line.From != "sqlite:worldevents.db" ||
-		!strings.HasPrefix(line.To, "postgres://") || !strings.Contains(line.To, address.Path) || strings.Count(stderr, `"audit"`) != 1 {
-		t.Errorf("%+v", line)
-	}
+	stdout, stderr := p.Succeeds("copy", "--to", address.String())
+	servicetest.Lacks(t, stdout+stderr, secret)
+	servicetest.Is(t, strings.Count(stderr, `"audit"`), 1, "audit lines: %s", stderr)
+	line := regexp.MustCompile(`\{"time":"20[^"]+","level":"INFO","msg":"audit","action":"copy","os_user":"[^"]+",.*"from":"sqlite:worldevents\.db","to":"postgres://[^"]*` + address.Path)
+	servicetest.Is(t, line.MatchString(lastLine(stderr)), true, "the audit line: %s", stderr)
 	for _, args := range [][]string{
 		{"copy", "--to", address.String()}, {"copy", address.String()}, {"copy", "--to", "x" + address.String()}, {"copy", "--to=" + address.String() + "&sslmode=x?"},
 		{"copy", "--too=" + address.String()}, {"copy", "--to", address.String(), "--to", address.String(), address.String()},
 		{"copy", "--to", strings.Replace(address.String(), address.Port(), "1", 1)}, {"copy", "--to", strings.Replace(address.String(), "@", "%zz@", 1)},
 	} {
-		if stdout, stderr, status := p.Run(args...); status != 1 || stdout != "" || !servicetest.OneLine(stderr, "worldevents: ") || strings.Contains(stderr, secret) {
-			t.Errorf("%q: %d %q %q", args, status, stdout, stderr)
-		}
+		servicetest.Lacks(t, p.Fails("worldevents: ", args...), secret)
 	}
 }
 
@@ -220,10 +186,9 @@ func TestWordsForWrongFiles(t *testing.T) {
 		{"nowhere/w.db", "user list", "nowhere/w.db: there is no such file"},
 		{"worldevents.db", "copy --to sqlite:nowhere/copy.db", "nowhere/copy.db.copying: no such file"},
 	} {
-		stdout, stderr, status := p.With("DATABASE_URL=sqlite:" + test.database).Run(strings.Fields(test.command)...)
-		if status != 1 || stdout != "" || !servicetest.OneLine(stderr, test.words) || strings.Contains(stderr, "unavailable") || strings.Contains(stderr, "takes no writes") {
-			t.Errorf("%s of %s: %d %q, want %q", test.command, test.database, status, stderr, test.words)
-		}
+		line := p.With("DATABASE_URL=sqlite:"+test.database).Fails(test.words, strings.Fields(test.command)...)
+		servicetest.Lacks(t, line, "unavailable")
+		servicetest.Lacks(t, line, "takes no writes")
 	}
 }
 
@@ -233,22 +198,13 @@ func TestCopyRefuses(t *testing.T) {
 	p := servicetest.NewProgram(t)
 	p.MustRun("demo")
 	file := filepath.Join(p.Dir, "worldevents.db")
-	write := func(name string) string {
-		path := filepath.Join(p.Dir, name)
-		servicetest.NoError(t, os.WriteFile(path, []byte("of somebody else"), 0o600))
-		return path
+	in := func(name string) string { return filepath.Join(p.Dir, name) }
+	for name, text := range map[string]string{
+		"wal.db-wal": "x", "shm.db-shm": "x", "journal.db-journal": "x", "way.db.copying": "x", "text.db": strings.Repeat("no database ", 999), "empty.db": "",
+	} {
+		servicetest.NoError(t, os.WriteFile(in(name), []byte(text), 0o600))
 	}
-	link := func(make func(old, new string) error, name string) string {
-		servicetest.NoError(t, make(file, filepath.Join(p.Dir, name)))
-		return name
-	}
-	write("wal.db-wal")
-	write("shm.db-shm")
-	write("journal.db-journal")
-	write("way.db.copying")
-	link(os.Symlink, "symbolic.db")
-	link(os.Link, "hard.db")
-	servicetest.NoError(t, os.Symlink("nowhere", filepath.Join(p.Dir, "dangling.db")))
+	servicetest.NoError(t, errors.Join(os.Symlink(file, in("symbolic.db")), os.Link(file, in("hard.db")), os.Symlink("nowhere", in("dangling.db"))))
 	full, foreign, newer, oldSource, newSource := servicetest.EmptyPostgres(t), servicetest.EmptyPostgres(t), servicetest.Postgres(t), servicetest.Postgres(t), servicetest.Postgres(t)
 	programOn(t, full).MustRun("demo")
 	foreign.Exec("CREATE TABLE events (id int)")
@@ -257,21 +213,15 @@ func TestCopyRefuses(t *testing.T) {
 	oldSource.Exec("DELETE FROM goose_db_version WHERE version_id > 0")
 	partial := servicetest.Postgres(t) // rows in the last table one looks at would do, too
 	partial.Exec("INSERT INTO events (id, world_id, name, description, scheduled_at, created_at) VALUES (?, 'w', 'n', '', ?, ?)", servicetest.IDOf(1), servicetest.At(2030), servicetest.At(2030))
-	notOurs := filepath.Join(p.Dir, "text.db")
-	servicetest.NoError(t, os.WriteFile(notOurs, bytes.Repeat([]byte("no database "), 999), 0o600))
-	empty := filepath.Join(p.Dir, "empty.db")
-	servicetest.NoError(t, os.WriteFile(empty, nil, 0o600))
-	old := filepath.Join(p.Dir, "old.db")
-	p.MustCopy("sqlite:" + old)
-	oldDB := servicetest.OpenSQLite(t, old)
-	oldDB.Exec("DELETE FROM goose_db_version WHERE version_id > 0")
+	p.MustCopy("sqlite:old.db")
+	servicetest.OpenSQLite(t, in("old.db")).Exec("DELETE FROM goose_db_version WHERE version_id > 0")
 	p.MustCopy("sqlite:older.db")
-	older := servicetest.OpenSQLite(t, filepath.Join(p.Dir, "older.db"))
+	older := servicetest.OpenSQLite(t, in("older.db"))
 	older.Exec("DROP INDEX users_skeleton")
 	older.Exec("DROP INDEX users_given_skeleton")
 	older.Exec("ALTER TABLE users DROP COLUMN skeleton")
 	withoutRows := servicetest.EmptyPostgres(t)
-	before := filesIn(t, p.Dir)
+	before := folder(t, p.Dir)
 	for _, test := range []struct{ from, to, says string }{
 		{"", "sqlite:worldevents.db", "exists"},
 		{"", "sqlite:./../" + filepath.Base(p.Dir) + "/worldevents.db", "exists"},
@@ -317,28 +267,12 @@ func TestCopyRefuses(t *testing.T) {
 		{"sqlite:older.db", "sqlite:backup.db", "table users: no column skeleton"},
 		{"sqlite:older.db", withoutRows.URL, "table users: no column skeleton"},
 	} {
-		on := p
-		if test.from != "" {
-			on = p.With("DATABASE_URL=" + test.from)
-		}
-		on.Fails(test.says, "copy", "--to", test.to)
+		p.With("DATABASE_URL="+cmp.Or(test.from, "sqlite:worldevents.db")).Fails(test.says, "copy", "--to", test.to)
 	}
 	p.Fails("--to", "copy")
-	servicetest.Is(t, filesIn(t, p.Dir), before, "files")
+	servicetest.Is(t, folder(t, p.Dir), before, "files")
 	servicetest.Is(t, foreign.Count("pg_tables WHERE schemaname = 'public'"), 1, "tables beside somebody else's")
 	servicetest.Is(t, partial.Count("events"), 1, "events")
-}
-
-// filesIn has the content of each file of a folder, but of those that SQLite keeps while a database is open.
-func filesIn(t *testing.T, folder string) map[string]string {
-	t.Helper()
-	entries := servicetest.Must(os.ReadDir(folder))(t)
-	files := make(map[string]string)
-	for _, entry := range entries {
-		content, _ := os.ReadFile(filepath.Join(folder, entry.Name()))
-		files[entry.Name()] = string(content)
-	}
-	return files
 }
 
 // withParameter adds a parameter to a URL.
@@ -356,10 +290,8 @@ func TestCopyBetweenSchemas(t *testing.T) {
 		db := servicetest.EmptyPostgres(t)
 		programOn(t, db).MustRun("demo")
 		db.Exec(`CREATE SCHEMA "other Schema"`)
-		done, _ := programOn(t, db).MustCopy(withParameter(db.URL, "search_path=%22other%20Schema%22"))
-		if n := db.Count(`"other Schema".rsvps`); n != 6 || done.Rows["rsvps"] != 6 {
-			t.Errorf("%d RSVPs, and %+v", n, done)
-		}
+		programOn(t, db).MustCopy(withParameter(db.URL, "search_path=%22other%20Schema%22"))
+		servicetest.Is(t, db.Count(`"other Schema".rsvps`), 6, "RSVPs")
 	})
 }
 
@@ -392,17 +324,14 @@ func TestCopyOfWhatPostgresCannotKeep(t *testing.T) {
 			}
 			source.Exec(test.statement)
 			to := servicetest.EmptyPostgres(t)
-			if stdout, stderr, status := p.Run("copy", "--to", to.URL); status != 1 || stdout != "" || !servicetest.OneLine(lastLine(stderr), test.says) {
-				t.Errorf("%d %q %q", status, stdout, stderr)
-			}
+			failsInTheEnd(t, p, test.says, "copy", "--to", to.URL)
 			for table, n := range to.Counts() {
 				servicetest.Is(t, n, 0, "rows of %s", table)
 			}
 			_, stderr, status := p.Run("copy", "--to", "sqlite:backup.db")
-			servicetest.Is(t, test.toSQLite, (status == 0), "to a file: %d %s", status, stderr)
-			if _, err := os.Stat(filepath.Join(p.Dir, "backup.db")); test.toSQLite != (err == nil) {
-				t.Errorf("to a file: %v", err)
-			}
+			servicetest.Is(t, status == 0, test.toSQLite, "copied to a file: %d %s", status, stderr)
+			_, err := os.Stat(filepath.Join(p.Dir, "backup.db"))
+			servicetest.Is(t, err == nil, test.toSQLite, "there is a file: %v", err)
 		})
 	}
 	for _, test := range []struct{ statement, says string }{
@@ -419,13 +348,18 @@ func TestCopyOfWhatPostgresCannotKeep(t *testing.T) {
 			p := programOn(t, db)
 			p.MustRun("demo")
 			db.Exec(test.statement)
-			if _, stderr, status := p.Run("copy", "--to", "sqlite:backup.db"); status != 1 || !servicetest.OneLine(lastLine(stderr), test.says) {
-				t.Errorf("%d %q", status, stderr)
-			}
-			if entries, _ := os.ReadDir(p.Dir); len(entries) != 0 {
-				t.Errorf("left %v", entries)
-			}
+			failsInTheEnd(t, p, test.says, "copy", "--to", "sqlite:backup.db")
+			servicetest.Is(t, folderNames(t, p.Dir), "", "files left")
 		})
+	}
+}
+
+// failsInTheEnd is Program.Fails of a command that may say other things before.
+func failsInTheEnd(t *testing.T, p *servicetest.Program, words string, args ...string) {
+	t.Helper()
+	stdout, stderr, status := p.Run(args...)
+	if status != 1 || stdout != "" || !servicetest.OneLine(lastLine(stderr), words) {
+		t.Errorf("%q: %d %q %q, want %q", args, status, stdout, stderr, words)
 	}
 }
 
@@ -458,10 +392,8 @@ func TestCopyUnderLoad(t *testing.T) {
 		if n := to.Count("events"); n < 50 || n != done.Rows["events"] || n != to.Count("rsvps") {
 			t.Errorf("%d events, %d RSVPs, and %v", n, to.Count("rsvps"), done.Rows)
 		}
-		if n := to.Count(`events e WHERE NOT EXISTS (SELECT 1 FROM rsvps r JOIN users u ON u.number = r.user_number
-			WHERE r.event_number = e.number AND u.id = e.creator_id)`); n != 0 {
-			t.Errorf("%d events without their creators", n)
-		}
+		servicetest.Is(t, to.Count(`events e WHERE NOT EXISTS (SELECT 1 FROM rsvps r JOIN users u ON u.number = r.user_number
+			WHERE r.event_number = e.number AND u.id = e.creator_id)`), 0, "events without their creators")
 	})
 }
 
@@ -481,14 +413,9 @@ func TestCopiesAtOnce(t *testing.T) {
 			}
 		})
 		servicetest.Is(t, succeeded.Load(), 1, "succeeded")
-		if want := from.Counts(); !maps.Equal(to.Counts(), want) {
-			t.Errorf("%v, want %v", to.Counts(), want)
-		}
-		if to.Dialect == "sqlite" {
-			if left, _ := filepath.Glob(to.File() + ".*"); len(left) != 0 {
-				t.Errorf("left %v", left)
-			}
-		}
+		servicetest.Is(t, to.Counts(), from.Counts(), "rows")
+		left, _ := filepath.Glob(to.File() + ".*") // of a file
+		servicetest.Is(t, len(left), 0, "left are %v", left)
 	})
 }
 
@@ -507,12 +434,9 @@ func TestCopyHasNoMarks(t *testing.T) {
 	servicetest.NoError(t, s.Store.SweepEvents(t.Context()))
 	p.MustCopy("sqlite:backup.db")
 	backup := servicetest.OpenSQLite(t, filepath.Join(p.Dir, "backup.db"))
-	if n := s.Database.Count("changes"); n != 303 || backup.Count("changes") != 0 {
-		t.Errorf("of %d marks the backup has %d", n, backup.Count("changes"))
-	}
-	if text, err := os.ReadFile(backup.File()); err != nil || bytes.Contains(text, []byte(world)) {
-		t.Errorf("the backup names the world: %v", err)
-	}
+	servicetest.Is(t, [2]int{s.Database.Count("changes"), backup.Count("changes")}, [2]int{303, 0}, "marks, and those of the backup")
+	text := servicetest.Must(os.ReadFile(backup.File()))(t)
+	servicetest.Is(t, bytes.Contains(text, []byte(world)), false, "the backup names the world")
 	restored := servicetest.Start(t, backup)
 	bob := restored.SignIn("bob")
 	tag := bob.Get(servicetest.Plaza).Is(200, servicetest.List(servicetest.Listed(kept, "a", "", servicetest.When, "alice"))).Header.Get("ETag")
@@ -522,9 +446,8 @@ func TestCopyHasNoMarks(t *testing.T) {
 	before := servicetest.Must(restored.Store.WorldsSince(t.Context(), models.Moment{}))(t)
 	bob.Post("/api/event/join/"+kept, "").Is(200, servicetest.Success)
 	bob.Get(servicetest.Plaza, servicetest.IfNoneMatch(tag)).Is(200, servicetest.List(servicetest.Listed(kept, "a", "", servicetest.When, "alice", "bob")))
-	if after, err := restored.Store.WorldsSince(t.Context(), before.Now); err != nil || after.All || len(after.Names) != 1 {
-		t.Errorf("%+v %v", after, err)
-	}
+	after := servicetest.Must(restored.Store.WorldsSince(t.Context(), before.Now))(t)
+	servicetest.Is(t, after.Names, []string{"plaza"}, "worlds that have changed, and not all: %t", after.All)
 }
 
 // The tables that are copied are all that the migrations make, but for what is the same in every database of one schema, and the marks of changes.
@@ -551,13 +474,7 @@ func TestCopyIntoFolder(t *testing.T) {
 				t.Fatalf("made %s, and it began at %s: %v", done.To, began, err)
 			}
 			folder := filepath.Join(p.Dir, "backups")
-			names := func() (names []string) {
-				entries := servicetest.Must(os.ReadDir(folder))(t)
-				for _, entry := range entries {
-					names = append(names, entry.Name())
-				}
-				return names
-			}
+			names := func() []string { return strings.Fields(folderNames(t, folder)) }
 			others := []string{"20190101.db", "20190101T000000Z.db.copying", "20190101T000000Z.db-wal", "20190101T000000.5Z.db", "20190231T000000Z.db", "2019010101T000000Z.db", "x20190101T000000Z.db"}
 			old := []string{"20200101T000000Z.db", "20200102T000000Z.db", "20200103T000000Z.db"}
 			for _, name := range append(slices.Clone(others), old...) {
@@ -565,50 +482,43 @@ func TestCopyIntoFolder(t *testing.T) {
 			}
 			servicetest.NoError(t, errors.Join(os.Mkdir(filepath.Join(folder, "20190102T000000Z.db"), 0o700), os.Symlink(made, filepath.Join(folder, "20190103T000000Z.db"))))
 			before := names()
-			stays := func(what, want string, args ...string) {
+			around := folderNames(t, p.Dir)
+			stays := func(p *servicetest.Program, want string, args ...string) {
 				t.Helper()
-				if stdout, stderr, status := p.Run(args...); status != 1 || stdout != "" || !servicetest.OneLine(lastLine(stderr), want) {
-					t.Errorf("%s: %d %q %q", what, status, stdout, stderr)
-				}
-				servicetest.Is(t, names(), before, "files after %s", what)
+				failsInTheEnd(t, p, want, append([]string{"copy", "--to"}, args...)...)
+				servicetest.Is(t, names(), before, "files after %q", args)
 			}
-			stays("none kept", "--keep: must be 1 or more, and goes with --to FOLDER/", "copy", "--to", "backups/", "--keep", "0")
-			stays("fewer kept", "--keep: must be 1 or more, and goes with --to FOLDER/", "copy", "--to", "backups/", "--keep=-1")
-			stays("a file", "--keep: must be 1 or more, and goes with --to FOLDER/", "copy", "--to", "sqlite:backups", "--keep", "1")
-			stays("a server", "--keep: must be 1 or more, and goes with --to FOLDER/", "copy", "--to", "postgres://127.0.0.1:1/", "--keep", "1")
-			stays("a folder in none", "no such file or directory", "copy", "--to", "none/backups/")
+			const keep = "--keep: must be 1 or more, and goes with --to FOLDER/"
+			stays(p, keep, "backups/", "--keep", "0")
+			stays(p, keep, "backups/", "--keep=-1")
+			stays(p, keep, "sqlite:backups", "--keep", "1")
+			stays(p, keep, "postgres://127.0.0.1:1/", "--keep", "1")
+			stays(p, "no such file or directory", "none/backups/")
 			empty := p.With("DATABASE_URL=sqlite:" + filepath.Join(t.TempDir(), "empty.db"))
-			if _, stderr, status := empty.Run("copy", "--to", filepath.Join(p.Dir, "backups/")+"/", "--keep", "1"); status != 1 || !slices.Equal(names(), before) {
-				t.Errorf("a copy that fails: %d %s %q", status, stderr, names())
-			}
-			if _, _, status := empty.Run("copy", "--to", filepath.Join(p.Dir, "new")+"/"); status != 1 {
-				t.Errorf("a copy into a new folder that fails: %d", status)
-			}
-			if _, err := os.Stat(filepath.Join(p.Dir, "new")); err == nil {
-				t.Error("a copy that failed has left the folder that it made")
-			}
+			stays(empty, "no such file", folder+"/", "--keep", "1")
+			stays(empty, "no such file", filepath.Join(p.Dir, "new")+"/")
+			servicetest.Is(t, folderNames(t, p.Dir), around, "folders left by a copy that failed")
 
-			keep := func(n string) (stdout, stderr string, status int) {
+			keeping := func(n string) (stdout, stderr string, status int) {
 				t.Helper()
 				servicetest.Eventually(t, 5*time.Second, "another second", func() bool { return !slices.Contains(names(), time.Now().UTC().Format(layout)) })
 				return p.With("LOG_FORMAT=json").Run("copy", "--to", "sqlite:backups/", "--keep", n)
 			}
 			const later = "20990101T000000Z.db"
 			servicetest.WriteSecret(t, filepath.Join(folder, later), "")
-			stdout, stderr, status := keep("1")
+			stdout, stderr, status := keeping("1")
 			if status != 1 || !strings.Contains(stdout, "checksum") || !servicetest.OneLine(lastLine(stderr), later+" has a later time in its name than now: move it away") || len(names()) != len(before)+2 {
 				t.Errorf("after a later one: %d %q %q, and there are %q", status, stdout, stderr, names())
 			}
 			os.Remove(filepath.Join(folder, later))
-			if _, stderr, status := keep("4"); status != 0 || !strings.Contains(stderr, `"deleted":2`) || strings.Count(stderr, `"audit"`) != 1 {
-				t.Errorf("four of six: %d %q", status, stderr)
-			}
+			_, stderr, _ = keeping("4")
+			servicetest.Contains(t, stderr, `"deleted":2`)
+			servicetest.Is(t, strings.Count(stderr, `"audit"`), 1, "audit lines")
 			if now := names(); len(now) != len(before)+2-2 || slices.Contains(now, old[0]) || slices.Contains(now, old[1]) || !slices.Contains(now, old[2]) {
 				t.Errorf("there are %q of %q", now, before)
 			}
-			if _, stderr, status := keep("1"); status != 0 || !strings.Contains(stderr, `"deleted":4`) {
-				t.Errorf("one of five: %d %q", status, stderr)
-			}
+			_, stderr, _ = keeping("1")
+			servicetest.Contains(t, stderr, `"deleted":4`)
 			now := names()
 			if left := slices.DeleteFunc(slices.Clone(now), func(name string) bool { return slices.Contains(before, name) }); len(left) != 1 || left[0] <= made || len(now) != len(others)+3 {
 				t.Errorf("there are %q of %q", now, before)

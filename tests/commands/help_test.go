@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -22,9 +21,7 @@ func TestHelpExamples(t *testing.T) {
 	}
 	p.MustRun("demo")
 	p.MustRun("user", "add", "dave")
-	if err := os.WriteFile(filepath.Join(p.Dir, "audit.log"), nil, 0o600); err != nil { // for replay-audit
-		t.Fatal(err)
-	}
+	appendTo(t, filepath.Join(p.Dir, "audit.log"), "") // for replay-audit
 	change := regexp.MustCompile(` (add|issue|revoke|rename|block|edit|remove)( |$)`)
 	for _, leaf := range leaves {
 		name := leaf[1]

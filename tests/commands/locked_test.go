@@ -41,18 +41,11 @@ func TestCommandsWaitForLockedRows(t *testing.T) {
 			p := servicetest.NewProgram(t, "DATABASE_URL="+db.URL, "DB_TIMEOUT=1s")
 			tx := servicetest.BeginTx(t, db, "SELECT FROM "+test.row+" FOR UPDATE")
 			if test.name == "session issue" { // for all: it takes a quarter of a minute
-				stdout, stderr, status := p.Run(test.args(event, session)...)
-				if status != 1 || stdout != "" || !servicetest.OneLine(stderr, "database busy") || strings.Contains(stderr, "audit") {
-					t.Errorf("in vain: %d %q %q", status, stdout, stderr)
-				}
-				if db.Count(test.done, session) != 0 {
-					t.Error("in vain, and done")
-				}
+				servicetest.Lacks(t, p.Fails("database busy", test.args(event, session)...), "audit")
+				servicetest.Is(t, db.Count(test.done, session), 0, "done in vain")
 			}
 			servicetest.CommitUnder(t, db, tx, 2*time.Second, func() { p.MustRun(test.args(event, session)...) })
-			if db.Count(test.done, session) != 1 {
-				t.Error("not done")
-			}
+			servicetest.Is(t, db.Count(test.done, session), 1, "done")
 		})
 	}
 }

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -39,8 +38,9 @@ func TestDatabaseIsRequired(t *testing.T) {
 		}
 		for range 2 {
 			_, stderr, status := required.Run("serve")
-			if status != 1 || !strings.Contains(stderr, "REQUIRE_DATABASE") || !strings.Contains(stderr, name) || !strings.Contains(stderr, "worldevents migrate") {
-				t.Errorf("%d %s", status, stderr)
+			servicetest.Is(t, status, 1, "status")
+			for _, words := range []string{"REQUIRE_DATABASE", name, "worldevents migrate"} {
+				servicetest.Contains(t, stderr, words)
 			}
 			servicetest.Is(t, folderNames(t, p.Dir), "", "files made")
 		}
@@ -56,9 +56,8 @@ func TestDatabaseIsRequired(t *testing.T) {
 	// An empty file is no database.
 	p := servicetest.NewEmptyProgram(t, "REQUIRE_DATABASE=true")
 	servicetest.NoError(t, os.WriteFile(filepath.Join(p.Dir, "worldevents.db"), nil, 0o600))
-	if _, stderr, status := p.Run("serve"); status != 1 || !strings.Contains(stderr, "REQUIRE_DATABASE") {
-		t.Errorf("%d %s", status, stderr)
-	}
+	_, stderr, _ := p.Run("serve")
+	servicetest.Contains(t, stderr, "REQUIRE_DATABASE")
 }
 
 // A database that has lost a table or a column is none to serve, and neither is one that needs a newer program. A newer
@@ -106,10 +105,8 @@ func TestSchemaIsChecked(t *testing.T) {
 func TestMigrationsIgnoreLimitsOfTheRole(t *testing.T) {
 	t.Parallel()
 	db := servicetest.EmptyPostgres(t)
-	var name string
-	db.Read("SELECT current_database()", nil, &name)
 	for _, setting := range []string{"statement_timeout", "idle_in_transaction_session_timeout"} {
-		db.Exec(fmt.Sprintf("ALTER DATABASE %s SET %s = '1s'", name, setting))
+		db.Exec("ALTER DATABASE " + text(db, "current_database()") + " SET " + setting + " = '1s'")
 	}
 	// The first index takes longer than that, and a transaction with the lock of all migrations is idle meanwhile.
 	db.Exec("CREATE SEQUENCE indexes")
