@@ -41,32 +41,25 @@ func TestPrivateKeys(t *testing.T) {
 	keys := mustLoad(t, development+"\nJWT_PRIVATE_KEY_FILE="+write(t, public+one)).Ed25519Keys
 	servicetest.Is(t, keys.Private, []ed25519.PrivateKey{first}, "the private keys beside a public one")
 	servicetest.Is(t, keys.Public, []ed25519.PublicKey{second.Public().(ed25519.PublicKey)}, "the public keys")
-	const nothingElse = "must have private keys in PKCS #8, not encrypted, or public keys, all in PEM, and nothing else: make one with openssl genpkey -algorithm ed25519"
-	const twice = "has a key twice, or a private key and its public half"
+	const make = "make one with openssl genpkey -algorithm ed25519"
 	body := strings.Split(one, "\n")[1]
-	for text, says := range map[string]string{
-		"":              "is empty",
-		" \n\n":         "is empty",
-		body:            nothingElse,
-		one + body:      nothingElse,
-		one + "hunter2": nothingElse,
-		strings.ReplaceAll(one, "PRIVATE KEY", "ENCRYPTED PRIVATE KEY"): nothingElse,
-		strings.ReplaceAll(one, "PRIVATE KEY", "PUBLIC KEY"):            "key 1 is not of Ed25519: make one with openssl genpkey -algorithm ed25519",
-		public + one + public: twice, one + two + public: twice,
-		strings.Replace(one, body, "hunter2", 1):                   nothingElse,
-		strings.Replace(one, body, body[:32], 1):                   "key 1 is not of Ed25519: make one with openssl genpkey -algorithm ed25519",
-		one + pemOf(t, elliptic):                                   "key 2 is not of Ed25519: make one with openssl genpkey -algorithm ed25519",
-		"\ufeff" + one + two:                                       nothingElse,
-		"  " + one + two:                                           nothingElse,
-		strings.Replace(one, body, body[:8]+"!"+body[9:], 1) + two: nothingElse,
-		strings.TrimSuffix(one, "\n") + two + one:                  nothingElse,
-		strings.Split(one, "-----END")[0] + two:                    nothingElse,
-		two + one + two:                                            twice,
-		strings.Repeat(one, 1000):                                  "is larger than 65536 bytes",
+	for says, texts := range map[string][]string{
+		"is empty":                   {"", " \n\n"},
+		"is larger than 65536 bytes": {strings.Repeat(one, 1000)},
+		"has a key twice, or a private key and its public half": {public + one + public, one + two + public, two + one + two},
+		"key 1 is not of Ed25519: " + make:                      {strings.ReplaceAll(one, "PRIVATE KEY", "PUBLIC KEY"), strings.Replace(one, body, body[:32], 1)},
+		"key 2 is not of Ed25519: " + make:                      {one + pemOf(t, elliptic)},
+		"must have private keys in PKCS #8, not encrypted, or public keys, all in PEM, and nothing else: " + make: {
+			body, one + body, one + "hunter2", strings.ReplaceAll(one, "PRIVATE KEY", "ENCRYPTED PRIVATE KEY"), strings.Replace(one, body, "hunter2", 1),
+			"\ufeff" + one + two, "  " + one + two, strings.Replace(one, body, body[:8]+"!"+body[9:], 1) + two,
+			strings.TrimSuffix(one, "\n") + two + one, strings.Split(one, "-----END")[0] + two,
+		},
 	} {
-		path := write(t, text)
-		setEnv(t, development, "JWT_PRIVATE_KEY_FILE="+path)
-		refuses(t, path, fmt.Sprintf("JWT_PRIVATE_KEY_FILE: %q: %s", path, says))
+		for _, text := range texts {
+			path := write(t, text)
+			setEnv(t, development, "JWT_PRIVATE_KEY_FILE="+path)
+			refuses(t, path, fmt.Sprintf("JWT_PRIVATE_KEY_FILE: %q: %s", path, says))
+		}
 	}
 	// The key in the place of its path is not shown, nor is a secret enough without JWT_SECRET.
 	setEnv(t, development, "JWT_PRIVATE_KEY_FILE="+strings.ReplaceAll(one, "\n", " "))

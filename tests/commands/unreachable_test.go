@@ -44,13 +44,11 @@ func TestDatabaseOfNoUse(t *testing.T) {
 			io.WriteString(conn, text)
 		}
 	}
-	commands := [][]string{
-		{"migrate"}, {"demo"}, {"user", "add", "alice"}, {"user", "list"}, {"user", "show", "alice"}, {"user", "rename", "alice", "bob"},
-		{"user", "block", "alice"}, {"user", "unblock", "alice"}, {"user", "remove", "alice"},
-		{"session", "issue", "alice"}, {"session", "list", "alice"}, {"session", "revoke", "--all"},
-		{"event", "list", "--world", "plaza"}, {"event", "show", servicetest.IDOf(1)}, {"event", "edit", servicetest.IDOf(1), "--name", "n"},
-		{"event", "remove", servicetest.IDOf(1)}, {"event", "prune", "--before", "2020-01-01T00:00:00Z"},
-		{"copy", "--to", "sqlite:copy.db"}, {"replay-audit", "/dev/null"},
+	commands := []string{
+		"migrate", "demo", "user add alice", "user list", "user show alice", "user rename alice bob", "user block alice", "user unblock alice", "user remove alice",
+		"session issue alice", "session list alice", "session revoke --all", "event list --world plaza", "event show " + servicetest.IDOf(1),
+		"event edit " + servicetest.IDOf(1) + " --name n", "event remove " + servicetest.IDOf(1), "event prune --before 2020-01-01T00:00:00Z",
+		"copy --to sqlite:copy.db", "replay-audit /dev/null",
 	}
 	for _, test := range []struct{ name, host, words string }{
 		{"does not resolve", "nowhere.invalid", "lookup nowhere.invalid"},
@@ -75,11 +73,9 @@ func TestDatabaseOfNoUse(t *testing.T) {
 			if test.name == "refuses" {
 				tried = commands
 			}
-			for _, args := range tried {
-				t.Run(strings.Join(args[:min(2, len(args))], " "), func(t *testing.T) {
-					t.Parallel()
-					servicetest.Lacks(t, servicetest.NewProgram(t, "DATABASE_URL="+url).Fails(test.host, args...), "s3cr3t")
-				})
+			for _, command := range tried {
+				line := servicetest.NewProgram(t, "DATABASE_URL="+url).Fails(test.host, strings.Fields(command)...)
+				servicetest.Lacks(t, line, "s3cr3t")
 			}
 			servicetest.Lacks(t, servicetest.NewProgram(t).Fails(test.host, "copy", "--to", url), "s3cr3t")
 		})

@@ -399,34 +399,21 @@ func TestCommandInterrupted(t *testing.T) {
 // Whatever a user does while somebody changes them, nothing stays that must not: no session, no row, no event, no name of before.
 func TestUserRaces(t *testing.T) {
 	const sessions, named = "sessions WHERE user_id = ? AND (revoked_at IS NULL OR token_hash IS NOT NULL)", "rsvps r JOIN users u ON u.number = r.user_number WHERE u.id = ? AND u.username <> r.username"
-	remove := func(removal models.UserRemoval) func(*models.Store, models.Who) error {
-		return func(s *models.Store, who models.Who) error {
-			_, err := s.RemoveUser(context.Background(), who, removal)
-			return err
-		}
-	}
 	for _, test := range []struct {
-		name   string
-		change func(*models.Store, models.Who) error
+		change string   // a command, for the name of the user
 		none   []string // of the user's id
 	}{
-		{"block", func(s *models.Store, who models.Who) error {
-			_, _, err := s.BlockUser(context.Background(), who)
-			return err
-		}, []string{sessions}},
-		{"rename", func(s *models.Store, who models.Who) error {
-			_, err := s.RenameUser(context.Background(), who, "new name")
-			return err
-		}, []string{named}},
-		{"remove", remove(models.UserRemoval{}), []string{sessions, "users WHERE id = ?", "events WHERE creator_id = ?"}},
-		{"remove with events", remove(models.UserRemoval{Events: true, Progress: func(models.RemovedEvents) {}}), []string{sessions, "users WHERE id = ?", "events WHERE world_id = ?"}},
+		{"user block %s", []string{sessions}},
+		{"user rename %s new-name", []string{named}},
+		{"user remove %s", []string{sessions, "users WHERE id = ?", "events WHERE creator_id = ?"}},
+		{"user remove %s --events", []string{sessions, "users WHERE id = ?", "events WHERE world_id = ?"}},
 	} {
-		t.Run(test.name, func(t *testing.T) {
-			servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
+		t.Run(test.change, func(t *testing.T) {
+			eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
 				event := s.SignIn("bob").Create("plaza", "n", servicetest.When)
 				for round := range 5 {
-					s.Database.Exec("UPDATE users SET username = ? WHERE username = 'new name'", fmt.Sprint("former ", round))
-					name := fmt.Sprint("alice ", round)
+					s.Database.Exec("UPDATE users SET username = ? WHERE username = 'new-name'", fmt.Sprint("former", round))
+					name := fmt.Sprint("alice", round)
 					alice := s.SignIn(name)
 					id := alice.Session.UserID
 					var done atomic.Bool
@@ -440,20 +427,20 @@ func TestUserRaces(t *testing.T) {
 									alice.Post("/api/event/join/"+event, "")
 								case i == 1:
 									alice.Get(servicetest.RefreshPath)
-								case i == 2 && test.name == "block":
+								case i == 2 && test.change == "user block %s":
 									s.Server.SignIn(context.Background(), models.Who{Username: name}, true)
 								}
 							}
 						})
 					}
 					servicetest.Eventually(t, 20*time.Second, "they create", func() bool { return s.Database.Count("events WHERE creator_id = ?", id) > 8 })
-					servicetest.Is(t, test.change(s.Store, models.Who{Username: name}), nil, "error")
+					p.Succeeds(strings.Fields(fmt.Sprintf(test.change, name))...)
 					done.Store(true)
 					wait.Wait()
 					for _, rows := range test.none {
 						servicetest.Is(t, s.Database.Count(rows, id), 0, "%s", rows)
 					}
-					if test.name != "rename" {
+					if !strings.HasPrefix(test.change, "user rename") {
 						alice.Get(servicetest.Plaza).IsError(401, "invalid_token")
 					}
 				}

@@ -2,6 +2,7 @@
 package years
 
 import (
+	"errors"
 	"os"
 	"regexp"
 	"slices"
@@ -57,27 +58,17 @@ func TestPlansOfYears(t *testing.T) {
 	server := servicetest.NewPostgresServer(t, "session_preload_libraries=auto_explain", "auto_explain.log_min_duration=0",
 		"auto_explain.log_nested_statements=on", "fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off", "max_wal_size=4GB", "shared_buffers=1GB")
 	small := server.Database()
-	store, err := models.Open(models.Options{URL: small.URL, MaxConns: 2, Timeout: time.Minute})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer store.Close()
-	if err := store.Migrate(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	store.Close()
+	store := servicetest.Must(models.Open(models.Options{URL: small.URL, MaxConns: 2, Timeout: time.Minute}))(t)
+	servicetest.NoError(t, errors.Join(store.Migrate(t.Context()), store.Close()))
 	small.Exec("VACUUM ANALYZE")
 	// Triggers and foreign keys would look at each row by itself.
 	disabled, enabled := triggers("DISABLE TRIGGER ALL"), triggers("ENABLE TRIGGER ALL")
 	small.Exec(strings.Join(slices.Concat([]string{"SET auto_explain.log_min_duration = -1"}, disabled, years, enabled), ";\n"))
-	for _, test := range []struct{ name, statistics string }{
-		{"statistics of small tables", ""},
-		{"new statistics", "VACUUM ANALYZE"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
+	for _, statistics := range []string{"statistics of small tables", "new statistics"} {
+		t.Run(statistics, func(t *testing.T) {
 			db := server.CopyOf(t, small)
-			if test.statistics != "" {
-				db.Exec(test.statistics)
+			if statistics == "new statistics" {
+				db.Exec("VACUUM ANALYZE")
 			}
 			s := servicetest.Start(t, db)
 			servicetest.Crowd(t, s, "crowded", 600, 2)
