@@ -5,7 +5,6 @@ import (
 	"testing"
 	"time"
 
-	"worldevents/models"
 	"worldevents/tests/servicetest"
 )
 
@@ -15,16 +14,10 @@ func TestConnectionOutlivesItsCaller(t *testing.T) {
 	db := servicetest.Postgres(t)
 	proxy, address := db.ThroughProxy()
 	proxy.Delay(1500 * time.Millisecond)
-	s, err := models.Open(models.Options{URL: address, Timeout: 30 * time.Second, MaxConns: 4})
-	servicetest.NoError(t, err)
-	defer s.Close()
-	for range 30 {
+	s := openStore(t, address)
+	servicetest.Eventually(t, 30*time.Second, "a connection", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		err = s.Ready(ctx)
-		cancel()
-		if err == nil {
-			return
-		}
-	}
-	t.Error(err)
+		defer cancel()
+		return s.Ready(ctx) == nil
+	})
 }

@@ -12,21 +12,14 @@ import (
 // The connections of the pool keep no notifications, which a pooler may send them: nobody would ever take them away.
 func TestPoolKeepsNoNotifications(t *testing.T) {
 	s := servicetest.Start(t, servicetest.Postgres(t))
-	conn, err := s.Store.Pools()["postgres"].Conn(t.Context())
-	servicetest.NoError(t, err)
+	conn := servicetest.Must(s.Store.Pools()["postgres"].Conn(t.Context()))(t)
 	defer conn.Close()
-	if _, err := conn.ExecContext(t.Context(), "LISTEN test; NOTIFY test, 'kept'"); err != nil {
-		t.Fatal(err)
-	}
+	servicetest.Must(conn.ExecContext(t.Context(), "LISTEN test; NOTIFY test, 'kept'"))(t)
 	over, cancel := context.WithCancel(t.Context())
 	cancel()
-	err = conn.Raw(func(driver any) error {
-		if n, err := driver.(*stdlib.Conn).Conn().WaitForNotification(over); err == nil {
-			t.Errorf("kept: %+v", n)
-		}
+	servicetest.NoError(t, conn.Raw(func(driver any) error {
+		n, err := driver.(*stdlib.Conn).Conn().WaitForNotification(over)
+		servicetest.Is(t, err == nil, false, "a notification is kept: %+v", n)
 		return nil
-	})
-	if err != nil {
-		t.Error(err)
-	}
+	}))
 }

@@ -52,24 +52,17 @@ func schemaOf(t *testing.T, db *servicetest.Database) string {
 func addOddities(db *servicetest.Database) {
 	db.Exec("INSERT INTO blocked_identities (hash, blocked_at) VALUES (?, ?)", bytes.Repeat([]byte{0, 0xff}, 16), servicetest.At(2029))
 	name := strings.Repeat("\U0010ffff", 100)
+	over := map[string]string{"postgres": "OVERRIDING SYSTEM VALUE "}[db.Dialect]
 	for i, user := range []struct {
-		number int
-		name   string
-		issuer any
+		number          int
+		name            string
+		issuer, subject any
 	}{
-		{-7, "é", nil}, {900, "e\u0301", "https://id.example.org"}, {901, "\u2028\ufeff", "https://id.example.org"},
-		{2147483000, name, "https://id.example.org"}, {902, "NULL", nil}, {903, "\\N\\.", nil}, {904, " 2030 ", nil},
+		{-7, "é", nil, nil}, {900, "e\u0301", "https://id.example.org", "subject '1"}, {901, "\u2028\ufeff", "https://id.example.org", "subject '2"},
+		{2147483000, name, "https://id.example.org", "subject '3"}, {902, "NULL", nil, nil}, {903, "\\N\\.", nil, nil}, {904, " 2030 ", nil, nil},
 	} {
-		subject := user.issuer
-		if subject != nil {
-			subject = fmt.Sprint("subject '", i)
-		}
-		over := ""
-		if db.Dialect == "postgres" {
-			over = "OVERRIDING SYSTEM VALUE "
-		}
-		db.Exec("INSERT INTO users (number, id, username, created_at, issuer, subject, folded, skeleton) "+over+"VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-			user.number, servicetest.IDOf(5000+i), user.name, servicetest.At(2029).Add(time.Duration(i)*time.Microsecond), user.issuer, subject, nil, nil)
+		db.Exec("INSERT INTO users (number, id, username, created_at, issuer, subject) "+over+"VALUES (?, ?, ?, ?, ?, ?)",
+			user.number, servicetest.IDOf(5000+i), user.name, servicetest.At(2029).Add(time.Duration(i)*time.Microsecond), user.issuer, user.subject)
 	}
 	for i, e := range []struct{ name, description, at string }{
 		{"\t", strings.Repeat("😀", 5000), "9999-12-31 23:59:59.999+00:00"}, {"'; DROP TABLE users; --", "", "1970-01-01 00:00:00+00:00"},
