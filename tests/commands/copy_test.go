@@ -458,9 +458,8 @@ func TestCopyIntoFolder(t *testing.T) {
 			began := time.Now().UTC().Format(layout)
 			done, _ := p.MustCopy("backups/")
 			made := filepath.Base(strings.TrimPrefix(done.To, "sqlite:"))
-			if at, err := time.Parse(layout, made); err != nil || made < began || at.After(time.Now()) || done.To != "sqlite:backups/"+made {
-				t.Fatalf("made %s, and it began at %s: %v", done.To, began, err)
-			}
+			at := servicetest.Must(time.Parse(layout, made))(t)
+			servicetest.Is(t, made < began || at.After(time.Now()), false, "made %s, and it began at %s", made, began)
 			folder := filepath.Join(p.Dir, "backups")
 			names := func() []string { return strings.Fields(folderNames(t, folder)) }
 			others := []string{"20190101.db", "20190101T000000Z.db.copying", "20190101T000000Z.db-wal", "20190101T000000.5Z.db", "20190231T000000Z.db", "2019010101T000000Z.db", "x20190101T000000Z.db"}
@@ -468,7 +467,7 @@ func TestCopyIntoFolder(t *testing.T) {
 			for _, name := range append(slices.Clone(others), old...) {
 				servicetest.WriteSecret(t, filepath.Join(folder, name), "SQLite format 3\x00")
 			}
-			servicetest.NoError(t, errors.Join(os.Mkdir(filepath.Join(folder, "20190102T000000Z.db"), 0o700), os.Symlink(made, filepath.Join(folder, "20190103T000000Z.db"))))
+			servicetest.NoError(t, errors.Join(os.Mkdir(folder+"/20190102T000000Z.db", 0o700), os.Symlink(made, folder+"/20190103T000000Z.db")))
 			before := names()
 			around := folderNames(t, p.Dir)
 			stays := func(p *servicetest.Program, want string, args ...string) {

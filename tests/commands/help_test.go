@@ -43,9 +43,7 @@ func TestHelpExamples(t *testing.T) {
 		command.Dir, command.Env = p.Dir, p.Env
 		var stderr strings.Builder
 		command.Stderr = &stderr
-		if err := command.Run(); err != nil {
-			t.Errorf("%s: %v %s", example, err, stderr.String())
-		}
+		servicetest.Is(t, command.Run(), nil, "the error of %s, which says %s", example, &stderr)
 		if changes := change.MatchString(" " + name); changes != servicetest.IsAudit(stderr.String()) && name != "user unblock" {
 			t.Errorf("%s: a change is %v, stderr %q", example, changes, stderr.String())
 		}

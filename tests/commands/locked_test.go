@@ -72,9 +72,8 @@ func TestCommandsWaitForRewrittenTables(t *testing.T) {
 					servicetest.Eventually(t, 20*time.Second, "it says for whom it waits", func() bool { return strings.Contains(said.String(), who) })
 					servicetest.NoError(t, tx.Commit())
 				}, args)
-				if after != before || !strings.Contains(before, "user 1") && command != "copy" {
-					t.Errorf("before %s\nafter %s", before, after)
-				}
+				servicetest.Is(t, after, before, "what was read after the table was written anew")
+				servicetest.Is(t, command == "copy" || strings.Contains(before, "user 1"), true, "it was read: %s", before)
 			})
 		}
 	}
@@ -126,9 +125,7 @@ func readBy(t *testing.T, p *servicetest.Program, name string, meanwhile func(st
 	case <-time.After(time.Minute):
 		t.Fatalf("%q goes on: %s", args, stderr)
 	}
-	if !command.ProcessState.Success() {
-		t.Fatalf("%q: %v %s", args, command.ProcessState, stderr)
-	}
+	servicetest.Is(t, command.ProcessState.ExitCode(), 0, "status of %q: %s", args, stderr)
 	if args[0] != "copy" {
 		return stdout.String()
 	}

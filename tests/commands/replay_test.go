@@ -72,9 +72,9 @@ func TestReplayAudit(t *testing.T) {
 		q := p.With("DATABASE_URL=" + restored.URL)
 		before := q.MustRun("user", "list")
 		lines := q.MustRun("replay-audit", "--dry-run", "audit.log")
-		if n := strings.Count(lines, `"action":`); n != 22 || !strings.Contains(lines, `"os_user":`) || q.MustRun("user", "list") != before {
-			t.Errorf("a dry run prints %d lines: %s", n, lines)
-		}
+		servicetest.Is(t, strings.Count(lines, `"action":`), 22, "lines of a dry run: %s", lines)
+		servicetest.Contains(t, lines, `"os_user":`)
+		servicetest.Is(t, q.MustRun("user", "list"), before, "the users after a dry run")
 		stdout, stderr := q.Succeeds("replay-audit", "audit.log")
 		servicetest.Is(t, stdout, `{"repeated":15}`+"\n", "printed")
 		servicetest.Is(t, strings.Count(stderr, "msg=audit action="), 15, "audit lines: %s", stderr)

@@ -40,9 +40,8 @@ func TestSessionIssue(t *testing.T) {
 		var first struct{ UserID, Username, Token, RefreshToken, Expires string }
 		text := p.MustRun("session", "issue", "--json", "Zoë <b>")
 		servicetest.NoError(t, json.Unmarshal([]byte(text), &first))
-		if !regexp.MustCompile(`^\{"userId":"[0-9a-f-]{36}","username":"Zoë <b>","token":"[^"]+","refreshToken":"[0-9a-f]{128}","expires":"[0-9T:-]+Z"\}\n$`).MatchString(text) {
-			t.Errorf("printed %s", text)
-		}
+		printed := regexp.MustCompile(`^\{"userId":"[0-9a-f-]{36}","username":"Zoë <b>","token":"[^"]+","refreshToken":"[0-9a-f]{128}","expires":"[0-9T:-]+Z"\}\n$`)
+		servicetest.Is(t, printed.MatchString(text), true, "printed as it should be: %s", text)
 		if expires, err := time.Parse(time.RFC3339, first.Expires); err != nil || time.Until(expires) < 14*time.Minute || time.Until(expires) > 15*time.Minute {
 			t.Errorf("expires %s", first.Expires)
 		}
