@@ -187,7 +187,7 @@ func TestListensAgain(t *testing.T) {
 func TestListensNotBehindPooler(t *testing.T) {
 	t.Parallel()
 	db := servicetest.Postgres(t)
-	pooled, first, second := newEar(t, db.URL+"&default_query_exec_mode=exec"), newEar(t, db.URL), newEar(t, db.URL)
+	pooled, first, second := newEar(t, db.With("default_query_exec_mode=exec").URL), newEar(t, db.URL), newEar(t, db.URL)
 	db.AwaitListeners(t, 2)
 	alice := addCaller(t, first.Store, "alice")
 	for range 10 {

@@ -20,9 +20,7 @@ func TestListInAnyForm(t *testing.T) {
 	alice := s.SignIn("alice")
 	want := alice.Get(servicetest.Plaza).Body
 	for _, setting := range []string{"timezone=Asia/Kathmandu", "default_query_exec_mode=exec"} {
-		other := *db
-		other.URL += "&" + setting
-		alice.On(servicetest.Start(t, &other)).Get(servicetest.Plaza).Is(200, want)
+		alice.On(servicetest.Start(t, db.With(setting))).Get(servicetest.Plaza).Is(200, want)
 	}
 }
 

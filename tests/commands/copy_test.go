@@ -230,7 +230,7 @@ func TestCopyRefuses(t *testing.T) {
 		{"", foreign.URL, "of another program"},
 		{"", newer.URL, "schema 99999"},
 		{full.URL, full.URL, "has rows in users"},
-		{full.URL, withParameter(strings.Replace(full.URL, "127.0.0.1", "localhost", 1), "application_name=x"), "has rows in users"},
+		{full.URL, strings.Replace(full.With("application_name=x").URL, "127.0.0.1", "localhost", 1), "has rows in users"},
 		{full.URL, partial.URL, "has rows in events"},
 		{newSource.URL, "sqlite:backup.db", "schema 99999"},
 		{oldSource.URL, "sqlite:backup.db", "nothing to copy"},
@@ -263,14 +263,6 @@ func TestCopyRefuses(t *testing.T) {
 	servicetest.Is(t, partial.Count("events"), 1, "events")
 }
 
-// withParameter adds a parameter to a URL.
-func withParameter(address, parameter string) string {
-	if strings.Contains(address, "?") {
-		return address + "&" + parameter
-	}
-	return address + "?" + parameter
-}
-
 // Another schema of the same database is another target.
 func TestCopyBetweenSchemas(t *testing.T) {
 	t.Parallel()
@@ -278,7 +270,7 @@ func TestCopyBetweenSchemas(t *testing.T) {
 		db := servicetest.EmptyPostgres(t)
 		programOn(t, db).MustRun("demo")
 		db.Exec(`CREATE SCHEMA "other Schema"`)
-		programOn(t, db).MustCopy(withParameter(db.URL, "search_path=%22other%20Schema%22"))
+		programOn(t, db).MustCopy(db.With("search_path=%22other%20Schema%22").URL)
 		servicetest.Is(t, db.Count(`"other Schema".rsvps`), 6, "RSVPs")
 	})
 }

@@ -382,7 +382,7 @@ func TestSweepGoesOn(t *testing.T) {
 	servicetest.AddEvents(s, "w", 7001, events, 2020, "d")
 	s.Database.Exec("UPDATE events SET id = gen_random_uuid(), world_id = ''")
 	servicetest.BeginTx(t, s.Database, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SELECT FROM users")
-	sweeper := servicetest.Must(models.Open(models.Options{URL: withParameter(s.Database.URL, "application_name=sweep"), MaxConns: 1, Timeout: time.Minute}))(t)
+	sweeper := servicetest.Must(models.Open(models.Options{URL: s.Database.With("application_name=sweep").URL, MaxConns: 1, Timeout: time.Minute}))(t)
 	servicetest.Is(t, sweeper.SweepEvents(t.Context()), nil, "error")
 	sweeper.Close()
 	servicetest.Eventually(t, 20*time.Second, "its connection has ended, and its counts are in", func() bool {

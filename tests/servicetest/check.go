@@ -51,7 +51,7 @@ func (c Checked) Has(t *testing.T, level, words string) {
 func Sound(t *testing.T, p *Program) {
 	t.Helper()
 	result, stderr := Check(t, p)
-	Is(t, result.OK, true, "sound, and not: %s", stderr)
+	Is(t, result.OK, true, "no fault, and check says %s", stderr)
 }
 
 // Finds runs the command, and fails the test unless it finds that.

@@ -132,6 +132,13 @@ func (d *Database) rebind(query string) string {
 	return b.String()
 }
 
+// With is the same PostgreSQL database by a URL with one more parameter.
+func (d *Database) With(parameter string) *Database {
+	other := *d
+	other.URL += map[bool]string{true: "&", false: "?"}[strings.Contains(d.URL, "?")] + parameter
+	return &other
+}
+
 // Stranger is the same PostgreSQL database for a new role, which may do there what anybody may.
 func (d *Database) Stranger(role string) *Database {
 	d.tb.Helper()
