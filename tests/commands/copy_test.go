@@ -129,7 +129,8 @@ func TestCopyLeavesAnAuditLine(t *testing.T) {
 	stdout, stderr := p.Succeeds("copy", "--to", address.String())
 	servicetest.Lacks(t, stdout+stderr, secret)
 	servicetest.Is(t, strings.Count(stderr, `"audit"`), 1, "audit lines: %s", stderr)
-	line := regexp.MustCompile(`\{"time":"20[^"]+","level":"INFO","msg":"audit","action":"copy","os_user":"[^"]+",.*"from":"sqlite:worldevents\.db","to":"postgres://[^"]*` + address.Path)
+	line := regexp.MustCompile(`\{"time":"20[^"]+","level":"INFO","msg":"audit","action":"copy","os_user":"[^"]+",.*` +
+		`"from":"sqlite:worldevents\.db","to":"postgres://[^"]*` + address.Path)
 	servicetest.Is(t, line.MatchString(lastLine(stderr)), true, "the audit line: %s", stderr)
 	for _, args := range [][]string{
 		{"copy", "--to", address.String()}, {"copy", address.String()}, {"copy", "--to", "x" + address.String()}, {"copy", "--to=" + address.String() + "&sslmode=x?"},
