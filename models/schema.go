@@ -27,7 +27,7 @@ var ErrSchemaOlder = errors.New("the schema of the database is older than this v
 
 var errNoSchema = errors.New("the database has no tables yet: run worldevents migrate")
 
-var errNoFile = errors.New("there is no such file: run this in the service's folder, or make the file with worldevents migrate")
+var errNoFile = errors.New("there is no such file: run this in the service's folder, or run worldevents migrate to make it")
 
 // Name is the name of the database, without secrets.
 func (s *Store) Name() string {
