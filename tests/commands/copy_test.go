@@ -349,6 +349,27 @@ func lastLine(text string) string {
 	return strings.Join(lines[max(0, len(lines)-2):], "")
 }
 
+// A copy is read in the order of the lists, as its source. An index of the source that has another order shows then.
+func TestCopyOfABrokenIndex(t *testing.T) {
+	t.Parallel()
+	p := servicetest.NewProgram(t)
+	p.MustRun("demo")
+	for _, statements := range [][]string{
+		{"PRAGMA writable_schema = ON", "UPDATE sqlite_schema SET sql = replace(sql, 'scheduled_at', 'scheduled_at DESC') WHERE name = 'events_list'"},
+		{"REINDEX events_list", "PRAGMA writable_schema = ON", "UPDATE sqlite_schema SET sql = replace(sql, ' DESC', '') WHERE name = 'events_list'"},
+	} {
+		db := servicetest.OpenSQLite(t, filepath.Join(p.Dir, "worldevents.db"))
+		db.DB.SetMaxOpenConns(1)
+		for _, statement := range statements {
+			db.Exec(statement)
+		}
+		db.DB.Close()
+	}
+	to := servicetest.EmptyPostgres(t)
+	failsInTheEnd(t, p, "the copy of events is not equal", "copy", "--to", to.URL)
+	servicetest.Is(t, to.Count("events"), 0, "events")
+}
+
 // A copy that is made under load shows one moment: no event without its creator's RSVP. Nobody is refused for it.
 func TestCopyUnderLoad(t *testing.T) {
 	servicetest.EachCopy(t, func(t *testing.T, from, to *servicetest.Database) {

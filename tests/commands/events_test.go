@@ -32,6 +32,7 @@ func TestEventListAndShow(t *testing.T) {
 	eachBeside(t, func(t *testing.T, s *servicetest.Service, p *servicetest.Program) {
 		servicetest.Is(t, p.MustRun("event", "list", "--world", "plaza"), "[]\n", "of nothing")
 		p.Fails("--world: must not be empty", "event", "list", "--world", "")
+		p.Fails("event list needs one of: --world, --creator, --user-id", "event", "list")
 		alice, bob := s.SignIn("alice"), s.SignIn("bob")
 		late := alice.Create("plaza", "late", "2031-01-01T00:00:00Z")
 		early := bob.Create("plaza", "early <b>", servicetest.When)

@@ -40,6 +40,10 @@ func TestMomentsOfStandby(t *testing.T) {
 	if answer := ask(after, first); !answer.Changed || !answer.Now.IsZero() {
 		t.Errorf("a standby says %+v", answer)
 	}
+	list, err := after.ReadList(t.Context(), models.ListOptions{WorldID: "w"}, models.Caller{}, nothing{})
+	if err != nil || !list.Moment.IsZero() {
+		t.Errorf("a standby has the list %+v %v", list, err)
+	}
 	primary.Kill()
 	standby.Promote()
 	servicetest.Eventually(t, 30*time.Second, "the standby takes writes", func() bool {
@@ -54,3 +58,9 @@ func TestMomentsOfStandby(t *testing.T) {
 		t.Error("nothing was written, and the world has changed")
 	}
 }
+
+// nothing takes no event of a list.
+type nothing struct{}
+
+func (nothing) Begin()                         {}
+func (nothing) Event(*models.ListedEvent) bool { return false }
