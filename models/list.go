@@ -101,8 +101,9 @@ func (s *Store) ReadList(ctx context.Context, o ListOptions, caller Caller, sink
 	return list, wrap(err, "read events")
 }
 
-// listQuery is the query of a list. Its first row has the moment, which now is SQL for, and whether the caller is active; the events follow, in the order of
-// their subquery, only if the caller is. One snapshot ensures that "none" is never the list of a user who was blocked at that moment.
+// listQuery is the query of a list. Its first row has the moment, which now is SQL for, and whether the caller is active; the events follow,
+// in the order of their subquery, only if the caller is. One snapshot ensures that "none" is never the list of a user who was blocked at
+// that moment.
 //
 // Both databases find the start of the range (scheduled_at, id) > (?, ?) in the index events_list, however far the list has been read.
 func (s *Store) listQuery(now string, o ListOptions, caller Caller) (text string, args []any) {
