@@ -46,8 +46,7 @@ type Contract struct {
 	operations []*contract.Operation
 }
 
-// ReadContract parses gen.OpenAPI; text is published. It returns an error for rules that the service would not enforce, and for a contract
-// without a place for the public address.
+// ReadContract parses gen.OpenAPI; text is published. It returns an error for a contract without a place for the public address.
 func ReadContract(text []byte) (*Contract, error) {
 	operations, err := contract.Load(gen.OpenAPI)
 	if err != nil {

@@ -2,6 +2,7 @@ package contract
 
 import (
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/goccy/go-yaml"
 
 	"worldevents/gen"
@@ -73,54 +75,56 @@ func withBody(schema string) string {
 	return head + "paths: {/x: {post: {requestBody: {required: true, content: {application/json: {schema: {" + schema + "}}}}, " + responses + "}}}"
 }
 
-// A contract with rules that Validate would not enforce is no contract to start with.
-func TestLoadRefuses(t *testing.T) {
-	for _, good := range []string{
-		withQuery("type: string"),
-		withQuery("type: integer, minimum: 1, maximum: 7, x-message: m"),
-		withBody("type: object, x-message: m, required: [a], properties: {a: {type: string, maxLength: 7, x-message: m}}"),
-	} {
-		if _, err := load(t, good); err != nil {
-			t.Error(err)
-		}
+// Validate enforces every rule of openapi.yaml, and has words for each.
+func TestRulesOfContract(t *testing.T) {
+	doc, err := openapi3.NewLoader().LoadFromData(gen.OpenAPI)
+	if err != nil {
+		t.Fatal(err)
 	}
-	for _, test := range []struct{ name, text string }{
-		{"no object", "[]"},
-		{"nothing", "{}"},
-		{"a dangling reference", head + "paths: {/x: {get: {parameters: [{$ref: '#/components/parameters/X'}], " + responses + "}}}"},
-		{"a reference to another file", head + "paths: {/x: {get: {parameters: [{$ref: 'x.yaml#/X'}], " + responses + "}}}"},
-		{"a reference to a reference", head + "paths: {/x: {get: {parameters: [{$ref: '#/components/parameters/X'}], " + responses + "}}}\ncomponents: {parameters: {X: {$ref: '#/components/parameters/X'}}}"},
-		{"an array in a header", head + "paths: {/x: {get: {parameters: [{name: h, in: header, schema: {type: array, items: {type: string}}}], " + responses + "}}}"},
-		{"a cookie", head + "paths: {/x: {get: {parameters: [{name: c, in: cookie, schema: {type: string}}], " + responses + "}}}"},
-		{"an array", withQuery("type: array, items: {type: string}")},
-		{"a parameter without type", withQuery("")},
-		{"a parameter without schema", head + "paths: {/x: {get: {parameters: [{name: q, in: query, content: {text/plain: {}}}], " + responses + "}}}"},
-		{"a keyword that nobody knows", withQuery("type: string, maxLenght: 7, x-message: m")},
-		{"an enumeration without words", withQuery("type: string, enum: [a]")},
-		{"a rule without words", withQuery("type: string, minLength: 1")},
-		{"a length that is no number", withQuery("type: string, maxLength: '7', x-message: m")},
-		{"another format", withQuery("type: string, format: uuid, x-message: m")},
-		{"a pattern that Go does not read", withQuery("type: string, pattern: '(?=a)', x-message: m")},
-		{"excluded, and no list", withQuery("type: string, x-excluded: a, x-message: m")},
-		{"excluded beside a rule of its kind", withQuery("type: string, x-excluded: [a], not: {maxLength: 7}, x-message: m")},
-		{"excluded without words", withQuery("type: string, x-excluded: [a]")},
-		{"parameters of a path", head + "paths: {/x: {parameters: [{name: q, in: query, schema: {type: string}}], get: {" + responses + "}}}"},
-		{"an optional body", head + "paths: {/x: {post: {requestBody: {content: {application/json: {schema: {type: object}}}}, " + responses + "}}}"},
-		{"a form", head + "paths: {/x: {post: {requestBody: {required: true, content: {multipart/form-data: {schema: {type: object}}}}, " + responses + "}}}"},
-		{"a body that is an array", withBody("type: array, x-message: m, items: {type: string}")},
-		{"a body without words", withBody("type: object, properties: {a: {type: string, x-message: m}}")},
-		{"a body with an array in it", withBody("type: object, x-message: m, properties: {a: {type: array, items: {type: string}, x-message: m}}")},
-		{"a body with an object in it", withBody("type: object, x-message: m, properties: {a: {type: object, x-message: m}}")},
-		{"a body with a member of any type", withBody("type: object, x-message: m, properties: {a: {x-message: m}}")},
-		{"a body with a schema for other members", withBody("type: object, x-message: m, additionalProperties: {type: string}")},
-		{"a body with a member without words", withBody("type: object, x-message: m, properties: {a: {type: string}}")},
-		{"a body without schema", head + "paths: {/x: {post: {requestBody: {required: true, content: {application/json: {}}}, " + responses + "}}}"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if all, err := load(t, test.text); err == nil {
-				t.Errorf("loaded %v", all)
+	enforced := func(_ string, ref *openapi3.SchemaRef) error {
+		s := ref.Value
+		if s.Format != "" && s.Type.Permits(openapi3.TypeString) && openapi3.SchemaStringFormats[s.Format] == nil {
+			return fmt.Errorf("nobody looks at format %s", s.Format)
+		}
+		if _, isList := s.Extensions[xExcluded].([]any); s.Extensions[xExcluded] != nil && (!isList || s.Not != nil) {
+			return fmt.Errorf("%s is no list, or replaces what is in not", xExcluded)
+		}
+		return nil
+	}
+	for path, item := range doc.Paths.Map() {
+		for method, op := range item.Operations() {
+			want := func(ok bool, what string) {
+				if !ok {
+					t.Errorf("%s %s: want %s", method, path, what)
+				}
 			}
-		})
+			err := op.Validate(t.Context(), openapi3.EnableSchemaFormatValidation(), openapi3.DisableExamplesValidation())
+			want(err == nil, fmt.Sprintf("no %v", err))
+			want(len(item.Parameters) == 0, "parameters in each operation")
+			for _, ref := range op.Parameters {
+				p, rules := ref.Value, *ref.Value.Schema.Value
+				err := p.Schema.WalkSubtree(enforced)
+				want(err == nil, fmt.Sprint(p.Name, ": ", err))
+				isSimple := rules.Type.Is(openapi3.TypeString) || rules.Type.Is(openapi3.TypeInteger)
+				want(isSimple && p.In != openapi3.ParameterInCookie, p.Name+" to be a text or an integer, and no cookie")
+				rules.Type = nil
+				want(messageOf(&rules) != "" || rules.IsEmpty() && rules.Extensions[xExcluded] == nil, p.Name+" with x-message")
+			}
+			if op.RequestBody == nil {
+				continue
+			}
+			media := op.RequestBody.Value.Content
+			want(op.RequestBody.Value.Required && len(media) == 1, "a body that is required, and JSON alone")
+			s := media["application/json"].Schema
+			err = s.WalkSubtree(enforced)
+			want(err == nil, fmt.Sprint("body: ", err))
+			want(s.Value.Type.Is(openapi3.TypeObject) && messageOf(s.Value) != "", "an object as body, with x-message")
+			want(s.Value.AdditionalProperties.Schema == nil, "a body without a schema of other members")
+			for name, ref := range s.Value.Properties {
+				isNested := ref.Value.Type.Permits(openapi3.TypeArray) || ref.Value.Type.Permits(openapi3.TypeObject)
+				want(!isNested && messageOf(ref.Value) != "", name+" with x-message, and no array or object")
+			}
+		}
 	}
 }
 

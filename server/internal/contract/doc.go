@@ -1,8 +1,8 @@
 // Package contract checks requests against openapi.yaml, so that each rule is written once and handlers meet only valid requests.
 //
 // kin-openapi's Schema enforces the rules. The messages are the contract's own, in its extension x-message. A parameter is a string or an
-// integer, and a body an object of strings, numbers and booleans. Load refuses other contracts, rules without x-message, and formats that
-// nobody would check. A parameter's schema without x-message accepts any text.
+// integer, and a body an object of strings, numbers and booleans. A parameter's schema without x-message accepts any text. A test refuses
+// other contracts, and formats that nobody would check.
 //
 // Load makes operations of the contract at the start. Validate checks path, query and body for all faults at once:
 //
