@@ -66,7 +66,7 @@ type Options struct {
 	AllowedOrigins []string
 	// AdminHosts are the names, besides localhost, under which the operator's listener serves metrics and profiles.
 	AdminHosts []string
-	// TrustedProxies are the networks with a trusted X-Forwarded-For and X-Request-Id.
+	// TrustedProxies are the networks with a trusted X-Forwarded-For.
 	TrustedProxies []netip.Prefix
 	// RateLimit is the number of requests per second of a client; 0 means no limit.
 	RateLimit float64

@@ -80,7 +80,7 @@ func TestRequestLog(t *testing.T) {
 					servicetest.Is(t, line[field], want, "%s: %v", field, line)
 				}
 			}
-			for _, field := range []string{"turn_wait_ms", "news_wait_ms", "client_wait_ms", "trace_id", "proxy_request_id"} {
+			for _, field := range []string{"turn_wait_ms", "news_wait_ms", "client_wait_ms", "trace_id"} {
 				servicetest.Is(t, line[field], nil, "%s: %v", field, line)
 			}
 			servicetest.Is(t, line["client"], "127.0.0.1", "client: %v", line)
@@ -193,40 +193,6 @@ func TestTraceID(t *testing.T) {
 	} {
 		res := s.Client().Get(servicetest.Plaza, func(r *http.Request) { r.Header["Traceparent"] = test.lines })
 		servicetest.Is(t, requestLine(t, s, res)["trace_id"], test.want, "%q", test.lines)
-	}
-}
-
-// A line has the request id of a trusted proxy beside our own, and of nobody else.
-func TestProxyRequestID(t *testing.T) {
-	t.Parallel()
-	behind := func(networks ...string) *servicetest.Service {
-		return servicetest.New(t, func(o *servicetest.Options) {
-			for _, network := range networks {
-				o.TrustedProxies = append(o.TrustedProxies, netip.MustParsePrefix(network))
-			}
-		})
-	}
-	trusting, others, none := behind("10.0.0.0/8", "127.0.0.1/32"), behind("10.0.0.0/8"), behind()
-	for _, test := range []struct {
-		s    *servicetest.Service
-		ids  []string
-		want any
-	}{
-		{trusting, []string{"abc-123"}, "abc-123"},
-		{trusting, []string{`!"\~` + strings.Repeat("x", 124)}, `!"\~` + strings.Repeat("x", 124)},
-		{trusting, []string{strings.Repeat("x", 129)}, nil},
-		{trusting, []string{"a", "a"}, nil},
-		{trusting, []string{"a b"}, nil},
-		{trusting, []string{"a\tb"}, nil},
-		{trusting, []string{"é"}, nil},
-		{trusting, []string{"a\x80"}, nil},
-		{trusting, []string{""}, nil},
-		{trusting, nil, nil},
-		{others, []string{"abc-123"}, nil},
-		{none, []string{"abc-123"}, nil},
-	} {
-		res := test.s.Client().Get(servicetest.Plaza, func(r *http.Request) { r.Header["X-Request-Id"] = test.ids })
-		servicetest.Is(t, requestLine(t, test.s, res)["proxy_request_id"], test.want, "%q", test.ids)
 	}
 }
 

@@ -2,9 +2,7 @@ package observe
 
 import (
 	"net"
-	"net/http"
 	"net/netip"
-	"slices"
 
 	"github.com/labstack/echo/v4"
 )
@@ -39,13 +37,4 @@ func clientIP(trusted []netip.Prefix) echo.IPExtractor {
 		}))
 	}
 	return echo.ExtractIPFromXFFHeader(options...)
-}
-
-func (o *Observer) isFromProxy(r *http.Request) bool {
-	peer, err := netip.ParseAddrPort(r.RemoteAddr)
-	if err != nil {
-		return false
-	}
-	address := peer.Addr().Unmap().WithZone("")
-	return slices.ContainsFunc(o.TrustedProxies, func(proxy netip.Prefix) bool { return proxy.Contains(address) })
 }

@@ -7,11 +7,11 @@ import (
 )
 
 // head is the log's part of a request's head.
-type head struct{ path, traceID, proxyRequestID string }
+type head struct{ path, traceID string }
 
 func (req *Request) newHead() *head {
 	// The query may have secrets.
-	return &head{cut(req.HTTP.URL.EscapedPath(), maxLoggedPath), traceID(req.HTTP.Header), req.observer.proxyRequestID(req.HTTP)}
+	return &head{cut(req.HTTP.URL.EscapedPath(), maxLoggedPath), traceID(req.HTTP.Header)}
 }
 
 const (
@@ -25,21 +25,6 @@ func cut(text string, most int) string {
 		return text[:most] + "..."
 	}
 	return text
-}
-
-const maxProxyRequestID = 128
-
-// proxyRequestID returns the X-Request-Id of a trusted proxy, 1 to 128 visible ASCII characters, or "". Others could name a wrong request.
-func (o *Observer) proxyRequestID(r *http.Request) string {
-	if len(o.TrustedProxies) == 0 {
-		return ""
-	}
-	ids := r.Header["X-Request-Id"]
-	invisible := func(r rune) bool { return r <= ' ' || r > '~' }
-	if len(ids) != 1 || len(ids[0]) > maxProxyRequestID || strings.ContainsFunc(ids[0], invisible) || !o.isFromProxy(r) {
-		return ""
-	}
-	return ids[0]
 }
 
 // traceparent is version, trace-id, parent-id and flags (W3C Trace Context section 3.2). Versions after 00 may have more.

@@ -30,7 +30,6 @@ func (req *Request) line(status int, bytes int64, took time.Duration) slog.Recor
 		{"world", req.WorldID},
 		{"event_id", req.EventID},
 		{"trace_id", head.traceID},
-		{"proxy_request_id", head.proxyRequestID},
 	} {
 		if text.value != "" {
 			line.AddAttrs(slog.String(text.name, text.value))

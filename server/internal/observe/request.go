@@ -56,7 +56,7 @@ func (req *Request) SetUser(id string) {
 // Forget drops the head of the request, up to 16 KB, before a long wait. It keeps the parts for the log line.
 func (req *Request) Forget() {
 	h := req.newHead()
-	req.head = &head{strings.Clone(h.path), strings.Clone(h.traceID), strings.Clone(h.proxyRequestID)}
+	req.head = &head{strings.Clone(h.path), strings.Clone(h.traceID)}
 	req.client = strings.Clone(req.Client())
 	clear(req.HTTP.Header) // net/http has the same map
 }
