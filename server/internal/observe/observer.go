@@ -33,7 +33,8 @@ type Observer struct {
 	Options
 	unlogged atomic.Int64 // requests without an error, so far
 	clientIP func(*http.Request) string
-	failures map[string]*failures // by state
+	failures rate.Sometimes // for lines while the database is away or the like
+	failed   atomic.Int64   // requests since the last line of a failure
 
 	registry       *prometheus.Registry
 	requests       *prometheus.CounterVec
@@ -46,10 +47,7 @@ func New(o Options) *Observer {
 	o.AccessLog, o.Audit = cmp.Or(o.AccessLog, o.Log), cmp.Or(o.Audit, o.Log)
 	observer := &Observer{
 		Readiness: newReadiness(o.Store, o.Log), Options: o, clientIP: clientIP(o.TrustedProxies),
-		failures: map[string]*failures{stateFailed: {lines: rate.Sometimes{Every: 1}}}, // each may have a cause of its own
-	}
-	for _, state := range states {
-		observer.failures[state.name] = &failures{lines: rate.Sometimes{Interval: failureInterval}}
+		failures: rate.Sometimes{Interval: time.Second},
 	}
 	observer.registerMetrics()
 	return observer
@@ -57,20 +55,15 @@ func New(o Options) *Observer {
 
 func (o *Observer) Register(metrics ...prometheus.Collector) { o.registry.MustRegister(metrics...) }
 
-// failureInterval is the least time between two lines for failures in the same state.
-const failureInterval = time.Second
-
-// failures are failed requests in one state.
-type failures struct {
-	lines    rate.Sometimes
-	unlogged atomic.Int64 // since the last line
-}
-
 // LogFailure logs a failed request. While the database is away or the like it logs one line a second, with the number of requests.
 func (o *Observer) LogFailure(req *Request, err error) {
-	f := o.failures[stateOf(err)]
-	f.unlogged.Add(1)
-	f.lines.Do(func() {
-		o.Log.Error("request failed", "request_id", req.ID, "operation", req.Series.ID, "error", err.Error(), "requests", f.unlogged.Swap(0))
-	})
+	o.failed.Add(1)
+	line := func() {
+		o.Log.Error("request failed", "request_id", req.ID, "operation", req.Series.ID, "error", err.Error(), "requests", o.failed.Swap(0))
+	}
+	if stateOf(err) == stateFailed { // each may have a cause of its own
+		line()
+	} else {
+		o.failures.Do(line)
+	}
 }
