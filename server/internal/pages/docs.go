@@ -7,13 +7,16 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
 )
 
-//go:embed assets
-var assets embed.FS
+// The files of Swagger UI are those that make generate extracts from its package.
+//
+//go:embed assets swagger/*.gz
+var files embed.FS
 
 // docsPolicy allows what Swagger UI needs: its own files, the API of this origin, and icons in its style sheet.
 const docsPolicy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -26,17 +29,17 @@ func (p *Pages) RegisterDocs(r Router, contract *Contract) {
 	r.GetOrHead("contract", "/openapi.yaml", func(c echo.Context) error { return publish(c, "application/yaml", published.yaml) })
 	r.GetOrHead("docs", "/docs", func(c echo.Context) error { return p.Render(c, http.StatusOK, "docs.html", docsPolicy, Page{}) })
 	for _, name := range []string{"docs.css", "docs.js", "calls.js"} {
-		r.GetOrHead("assets", "/docs/"+name, asset(name))
+		r.GetOrHead("assets", "/docs/"+name, asset("assets/"+name))
 	}
 	for _, name := range []string{"swagger-ui.css", "swagger-ui-bundle.js"} {
-		r.GetOrHead("assets", "/docs/"+name, kept("max-age=3600", newSwaggerFile(name)))
+		r.GetOrHead("assets", "/docs/"+name, asset("swagger/"+name+".gz"))
 	}
 }
 
 // RegisterAssets serves the common files of all pages, below our own path: a proxy may share /assets with an application.
 func (p *Pages) RegisterAssets(r Router) {
 	for _, name := range []string{"page.css", "page.js", "icon.svg"} {
-		r.GetOrHead("assets", "/sign-in/"+name, asset(name))
+		r.GetOrHead("assets", "/sign-in/"+name, asset("assets/"+name))
 	}
 }
 
@@ -50,26 +53,26 @@ func publish(c echo.Context, mediaType string, text []byte) error {
 	return c.Blob(http.StatusOK, mediaType, text)
 }
 
-// asset serves a file of assets. Browsers revalidate it before each use: that of another version would not fit the page.
-func asset(name string) echo.HandlerFunc {
-	content, err := assets.ReadFile("assets/" + name)
+// asset serves an embedded file. Browsers revalidate it before each use: that of another version would not fit the page. A compressed file
+// is sent so to everybody, since every browser decompresses it.
+func asset(path string) echo.HandlerFunc {
+	content, err := files.ReadFile(path)
 	if err != nil {
 		panic(err) // it is embedded
 	}
 	sum := sha256.Sum256(content)
 	tag := fmt.Sprintf(`"%x"`, sum[:16])
-	return kept("no-cache", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("ETag", tag)
-		http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
-	}))
-}
-
-// kept lets any cache keep a response.
-func kept(how string, files http.Handler) echo.HandlerFunc {
+	name, compressed := strings.CutSuffix(path, ".gz")
 	return func(c echo.Context) error {
-		c.Response().Header().Set("Cache-Control", "public, "+how)
-		c.Response().Header().Del("Vary")
-		files.ServeHTTP(c.Response(), c.Request())
+		h := c.Response().Header()
+		h.Set("Cache-Control", "public, no-cache")
+		h.Set("ETag", tag)
+		h.Del("Vary")
+		if compressed {
+			h.Set("Content-Encoding", "gzip")
+			h.Set("Content-Length", strconv.Itoa(len(content))) // ServeContent leaves it out where there is an encoding
+		}
+		http.ServeContent(c.Response(), c.Request(), name, time.Time{}, bytes.NewReader(content))
 		return nil
 	}
 }
