@@ -38,8 +38,8 @@ type sharedRead struct {
 	room      room
 }
 
-// do returns a reading that began after the call. It returns its error, models.ErrSignedOut for an inactive caller, and models.ErrBusy
-// after too long a wait. It ignores that the client is gone: reading is short, and a client may close its side after the request.
+// do returns a reading that began after the call. It returns its error, and models.ErrSignedOut for an inactive caller. It ignores that the
+// client is gone: reading is short, and a client may close its side after the request.
 func (c *coalescer) do(ctx context.Context, key readKey, options models.ListOptions, caller models.Caller) (*sharedRead, error) {
 	c.mu.Lock()
 	r, shared := c.running[key]
@@ -51,12 +51,7 @@ func (c *coalescer) do(ctx context.Context, key readKey, options models.ListOpti
 	c.mu.Unlock()
 
 	if shared {
-		select {
-		case <-r.done:
-		case <-time.After(2 * c.timeout): // twice: for the reading before this one, too
-			go func() { <-r.done; r.room.release() }()
-			return nil, fmt.Errorf("list events of world %q: %w", key.world, models.ErrBusy)
-		}
+		<-r.done // after two timeouts at most: the reading before this one has its own
 	} else {
 		runtime.Gosched() // requests that are ready share the reading
 		c.run(r)

@@ -3,7 +3,6 @@ package eventlist
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -93,22 +92,4 @@ func TestFailuresAreShared(t *testing.T) {
 			})
 		})
 	}
-}
-
-// Whoever waits longer than may be is told so, and takes nothing along.
-func TestWaitingEnds(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c := newTestCoalescer(func(_ context.Context, r *sharedRead) error {
-			time.Sleep(time.Minute)
-			r.held = aList("x")
-			return nil
-		})
-		go c.ask(t.Context())
-		synctest.Wait()
-		begin := time.Now()
-		if _, err := c.ask(t.Context()); !errors.Is(err, models.ErrBusy) || time.Since(begin) != 2*c.timeout {
-			t.Errorf("after %v: %v", time.Since(begin), err)
-		}
-		time.Sleep(2 * time.Minute) // and that which the others wait for
-	})
 }
