@@ -123,21 +123,15 @@ func (l *Lists) beginReading(ctx context.Context, user models.ID) (reading conte
 	if !l.held.reading.Try(user, 1) {
 		wait, cancel := context.WithTimeout(ctx, maxReadQueueTime)
 		defer cancel()
-		if err := acquire(wait, l.held.reading, user); err != nil {
+		resume := inflight.FromContext(ctx).Queue()
+		err := QueueError(wait, l.held.reading.Acquire(wait, user))
+		resume()
+		if err != nil {
 			return nil, nil, err
 		}
 		ctx = l.store.WithDeadline(ctx) // the wait does not count
 	}
 	return ctx, func() { l.held.reading.Release(user, 1) }, nil
-}
-
-// acquire waits for one more, and counts the wait of the request. It returns models.ErrBusy and ErrClientGone.
-func acquire(ctx context.Context, l *ledger.Ledger[models.ID], user models.ID) error {
-	if l.Try(user, 1) {
-		return nil
-	}
-	defer inflight.FromContext(ctx).Queue()()
-	return QueueError(ctx, l.Acquire(ctx, user))
 }
 
 // QueueError translates an error of Acquire for a request with the context ctx.
