@@ -11,7 +11,7 @@
 //	   |  browser rules    headers, CORS                                browser.go
 //	   |  limits           header lines, in flight, rate, start         middleware.go, rates.go
 //	   |  other origins    refused if they bring the user's cookies     browser.go
-//	   |  routing          a series for each operation and page         routes.go
+//	   |  routing          each operation and page has a series         routes.go
 //	   |  requireAuth      the JWT says who the caller is; the two      middleware.go
 //	   |                   auth operations skip it
 //	   |  contract         the body has arrived and fits                body.go, validation.go

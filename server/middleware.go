@@ -38,6 +38,7 @@ func (s *Server) handle(c echo.Context, chain, route echo.HandlerFunc) error {
 
 	defer func() {
 		p := recover()
+		s.router.resolve(c, req)
 		if p != nil && p != http.ErrAbortHandler {
 			s.log.Error("panic", "request_id", req.ID, "operation", req.Series.ID, "panic", p, "stack", string(debug.Stack()))
 			if !c.Response().Committed {
@@ -45,7 +46,6 @@ func (s *Server) handle(c echo.Context, chain, route echo.HandlerFunc) error {
 				p = nil
 			}
 		}
-		s.router.resolve(c, req)
 		req.QueueWait += req.place.Queued()
 		req.ClientWait = req.writer.Waited()
 		s.observer.Record(&req.Request, c.Response().Status, c.Response().Size-req.writer.dropped)

@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -55,24 +56,16 @@ func (r *router) GetOrHead(id, path string, h echo.HandlerFunc) {
 
 func (r *router) add(s *observe.Series, method, path string, limit formLimit, h echo.HandlerFunc, m []echo.MiddlewareFunc) *observe.Series {
 	r.series[route{method, path}] = s
-	r.echo.Add(method, path, h, append(append([]echo.MiddlewareFunc{setSeries(s)}, m...), before(receiveForm(limit)))...)
+	r.echo.Add(method, path, h, append(slices.Clone(m), before(receiveForm(limit)))...)
 	return s
 }
 
-func setSeries(s *observe.Series) echo.MiddlewareFunc {
-	return before(func(c echo.Context) error {
-		requestFrom(c.Request().Context()).Series = s
-		return nil
-	})
-}
-
-// resolve finds the series of a request that middleware refused before routing, or that has no route.
+// resolve sets the series of a request by its route, which it finds first if middleware refused the request before routing.
 func (r *router) resolve(c echo.Context, req *request) {
-	if req.Series != r.notFound {
-		return
-	}
 	method := c.Request().Method
-	r.echo.Router().Find(method, canonical(c.Request().URL), c)
+	if c.Path() == "" {
+		r.echo.Router().Find(method, canonical(c.Request().URL), c)
+	}
 	s := r.series[route{method, c.Path()}]
 	switch {
 	case s != nil:

@@ -19,8 +19,8 @@ import (
 	"worldevents/server/internal/pages"
 )
 
-// operationMiddlewares returns the middleware of each operation by operationId: its series, requireAuth and the limit of writes where the
-// contract requires security, the validation, and innermost.
+// operationMiddlewares returns the middleware of each operation by operationId: requireAuth and the limit of writes where the contract
+// requires security, the validation, and innermost. It also makes their series.
 func (s *Server) operationMiddlewares(operations []*contract.Operation, writes *rates[models.ID], innermost echo.MiddlewareFunc) map[string][]echo.MiddlewareFunc {
 	all, writeLimit := make(map[string][]echo.MiddlewareFunc), limitWrites(writes)
 	for _, op := range operations {
@@ -28,7 +28,7 @@ func (s *Server) operationMiddlewares(operations []*contract.Operation, writes *
 		series := s.observer.Series(op.ID, op.Method)
 		series.Expect(observe.Kind{Status: http.StatusOK})
 		s.router.series[route] = series
-		chain := []echo.MiddlewareFunc{setSeries(series)}
+		var chain []echo.MiddlewareFunc
 		if op.Secured {
 			chain = append(chain, before(s.requireAuth))
 			if op.Method != http.MethodGet {
