@@ -14,7 +14,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/golang-jwt/jwt/v5"
-	lru "github.com/hashicorp/golang-lru/v2"
+	"golang.org/x/sync/singleflight"
 
 	"worldevents/server/internal/ledger"
 )
@@ -23,9 +23,8 @@ const (
 	// maxKeyWait bounds the wait of a token with an unknown key, and maxKeyWaiters the waiting logout tokens, an eighth of one address.
 	maxKeyWait    = 5 * time.Second
 	maxKeyWaiters = 64
-	// fetchInterval is the least time between fetches for logout tokens. After a failure it doubles, up to retryInterval.
+	// fetchInterval is the least time between fetches for logout tokens.
 	fetchInterval = time.Second
-	maxUnknown    = 1 << 12 // addresses that are remembered for a token with an unknown key
 )
 
 var (
@@ -34,25 +33,21 @@ var (
 	errEncrypts   = errors.New("a key for encryption")
 )
 
-// keySet has the provider's keys. A token with an unknown key waits for a fetch that begins after it came, shared by all that wait. An ID
-// token comes from the provider itself; anybody can send a logout token.
+// keySet has the provider's keys. A token with an unknown key waits for a fetch that begins after it came. ID tokens share one, and logout
+// tokens, which anybody can send, another.
 type keySet struct {
 	fetch      func(context.Context) ([]jose.JSONWebKey, error)
 	algorithms []string
-	waiting    *ledger.Ledger[string]        // by address
-	unknown    *lru.Cache[string, time.Time] // by address: the last token with a key in no fresh set
 	keys       atomic.Pointer[[]jose.JSONWebKey]
+	waiting    *ledger.Ledger[string] // logout tokens, by address
 
-	turn  chan struct{} // full during a turn, which guards what follows
-	begun time.Time     // of the last fetch
-	err   error         // of the last fetch
-	pause time.Duration // after a failed fetch
-	next  time.Time     // no fetch before
+	fetches singleflight.Group
+	turn    chan struct{} // full during a fetch: keys must not replace those of a later fetch
+	next    time.Time     // no fetch for logout tokens before
 }
 
 func newKeySet(algorithms []string, fetch func(context.Context) ([]jose.JSONWebKey, error)) *keySet {
 	k := &keySet{fetch: fetch, algorithms: algorithms, waiting: ledger.New[string](ledger.Eighth(maxKeyWaiters)), turn: make(chan struct{}, 1)}
-	k.unknown, _ = lru.New[string, time.Time](maxUnknown) // fails only for a size below 1
 	k.keys.Store(new([]jose.JSONWebKey))
 	return k
 }
@@ -64,9 +59,7 @@ func (k *keySet) verify(ctx context.Context, address, token string) (claims, err
 		if err := k.await(ctx, address); err != nil {
 			return nil, err
 		}
-		if c, err = k.verifyNow(token); errors.Is(err, errUnknownKey) {
-			k.unknown.Add(address, time.Now())
-		}
+		return k.verifyNow(token)
 	}
 	return c, err
 }
@@ -102,56 +95,41 @@ func (k *keySet) verifyNow(token string) (claims, error) {
 	return parseClaims(payload, false)
 }
 
-// await waits for a fetch that begins after the call, made by one of the waiting callers. It returns errNotJudged without fresh keys.
+// await waits for a fetch that begins after the call. It returns errNotJudged without fresh keys.
 func (k *keySet) await(ctx context.Context, address string) error {
-	stranger := address != ""
+	who, stranger := "provider", address != ""
 	if stranger {
+		who = "strangers"
 		if !k.waiting.Try(address, 1) {
 			return errNotJudged
 		}
 		defer k.waiting.Release(address, 1)
 	}
-	came := time.Now()
-	made, _ := k.unknown.Peek(address)
-	wait, cancel := context.WithTimeout(ctx, maxKeyWait)
+	ctx, cancel := context.WithTimeout(ctx, maxKeyWait)
 	defer cancel()
-	for {
-		select {
-		case k.turn <- struct{}{}:
-		case <-wait.Done():
-			return fmt.Errorf("%w: %w", errNotJudged, wait.Err())
+	fetched := k.fetches.DoChan(who, func() (any, error) {
+		if stranger {
+			time.Sleep(time.Until(k.next))
 		}
-		pause := time.Until(k.next)
-		if !stranger || pause <= 0 || k.begun.After(came) {
-			break
+		k.turn <- struct{}{}
+		defer func() { <-k.turn }()
+		if stranger {
+			k.next = time.Now().Add(fetchInterval)
 		}
-		<-k.turn // for ID tokens, which never pause
-		select {
-		case <-time.After(pause):
-		case <-wait.Done():
-			return fmt.Errorf("%w: %w", errNotJudged, wait.Err())
+		k.fetches.Forget(who) // later callers need a later fetch
+		keys, err := k.fetch(context.Background())
+		if err != nil {
+			return nil, fmt.Errorf("%w: %v", errNotJudged, err)
 		}
-	}
-	defer func() { <-k.turn }()
-	switch {
-	case k.begun.After(came):
-		return k.err
-	case stranger && came.Sub(made) < retryInterval: // it made a key up before
-		return errNotJudged
-	}
-	k.begun = time.Now()
-	fetching, stop := context.WithTimeout(context.WithoutCancel(ctx), maxKeyWait) // others wait for it, too
-	defer stop()
-	keys, err := k.fetch(fetching)
-	if err != nil {
-		k.err = fmt.Errorf("%w: %v", errNotJudged, err)
-		k.pause = min(max(2*k.pause, fetchInterval), retryInterval)
-	} else {
-		k.err, k.pause = nil, 0
 		k.keys.Store(&keys)
+		return nil, nil
+	})
+	select {
+	case result := <-fetched:
+		return result.Err
+	case <-ctx.Done():
+		return fmt.Errorf("%w: %w", errNotJudged, ctx.Err())
 	}
-	k.next = time.Now().Add(max(k.pause, fetchInterval))
-	return k.err
 }
 
 // keyKinds are the public keys by kty, or kty and crv, with their members and algorithms (RFC 7518 sections 3.1 and 6, RFC 8037).
