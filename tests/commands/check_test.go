@@ -93,7 +93,6 @@ func TestCheckProvider(t *testing.T) {
 		{ed, `{"keys":[{}, ` + ed25519 + `, {"kty":"oct","k":"AAAA"}]}`, "", "ok", "1 can be used"},
 		{ed, `{"keys":[{}]}`, "", "fault", "no usable one is published"},
 		{ed, `{"keys":5}`, "", "fault", "keys"},
-		{`{}`, `{"keys":[{"kty":"RSA","n":"AQAB","e":"AQAB"}]}`, "", "fault", "no usable one is published"},
 		{`{}`, `{"keys":[` + ed25519 + `]}`, "", "fault", "no usable one is published"}, // what does not say is RS256
 		{`{"id_token_signing_alg_values_supported":["HS256"]}`, "", "", "fault", "HS256"},
 		{`{"issuer":"https://other.example"}`, "", "", "fault", "other.example"},

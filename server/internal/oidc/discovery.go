@@ -100,12 +100,10 @@ func (p *Provider) fetchMetadata() (*metadata, error) {
 	if signs == nil {
 		signs = []string{"RS256"} // which every provider supports (OpenID Connect Core 1.0 section 15.1)
 	}
-	var algorithms []string // with a public key
-	for _, kind := range keyKinds {
-		for _, algorithm := range kind.algorithms {
-			if slices.Contains(signs, algorithm) {
-				algorithms = append(algorithms, algorithm)
-			}
+	var algorithms []string
+	for _, algorithm := range publicKeyAlgorithms {
+		if slices.Contains(signs, algorithm) {
+			algorithms = append(algorithms, algorithm)
 		}
 	}
 	jwks, namesItself := c.text("jwks_uri"), c["authorization_response_iss_parameter_supported"]

@@ -2,7 +2,6 @@ package oidc
 
 import (
 	"context"
-	"crypto/rsa"
 	"errors"
 	"fmt"
 	"slices"
@@ -30,7 +29,6 @@ const (
 var (
 	errUnknownKey = errors.New("no key of the provider has signed it")
 	errNotJudged  = errors.New("the provider's keys could not be fetched")
-	errEncrypts   = errors.New("a key for encryption")
 )
 
 // keySet has the provider's keys. A token with an unknown key waits for a fetch that begins after it came. ID tokens share one, and logout
@@ -132,14 +130,8 @@ func (k *keySet) await(ctx context.Context, address string) error {
 	}
 }
 
-// keyKinds are the public keys by kty, or kty and crv, with their members and algorithms (RFC 7518 sections 3.1 and 6, RFC 8037).
-var keyKinds = map[string]struct{ members, algorithms []string }{
-	"RSA":         {[]string{"n", "e"}, []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512"}},
-	"EC P-256":    {[]string{"crv", "x", "y"}, []string{"ES256"}},
-	"EC P-384":    {[]string{"crv", "x", "y"}, []string{"ES384"}},
-	"EC P-521":    {[]string{"crv", "x", "y"}, []string{"ES512"}},
-	"OKP Ed25519": {[]string{"crv", "x"}, []string{"EdDSA"}},
-}
+// publicKeyAlgorithms sign with a private key (RFC 7518 section 3.1, RFC 8037).
+var publicKeyAlgorithms = []string{"RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"}
 
 // fetchKeys returns the usable keys of the provider for the algorithms, and logs the others.
 func (p *Provider) fetchKeys(ctx context.Context, address string, algorithms []string) (keys []jose.JSONWebKey, err error) {
@@ -152,40 +144,27 @@ func (p *Provider) fetchKeys(ctx context.Context, address string, algorithms []s
 		return nil, err
 	}
 	for _, member := range members {
-		if key, err := parseKey(member, algorithms); err == nil {
-			keys = append(keys, key)
-		} else if err != errEncrypts {
-			p.config.Log.Warn("key of the identity provider is not used", "kid", fmt.Sprintf("%.200q", key.KeyID), "reason", fmt.Sprintf("%.200q", err.Error()))
+		var key jose.JSONWebKey
+		err := key.UnmarshalJSON(member)
+		switch {
+		case err == nil && key.Use == "enc":
+			continue
+		case err == nil && !canVerify(key, algorithms):
+			err = errors.New("it verifies no algorithm that the provider says it signs with")
 		}
+		if err != nil {
+			named, _ := parseClaims(member, true)
+			p.config.Log.Warn("key of the identity provider is not used", "kid", fmt.Sprintf("%.200q", named.text("kid")), "reason", fmt.Sprintf("%.200q", err.Error()))
+			continue
+		}
+		keys = append(keys, key)
 	}
 	return keys, nil
 }
 
-// parseKey reads the members of a key for signatures. With an error it returns the kid.
-func parseKey(member []byte, algorithms []string) (key jose.JSONWebKey, err error) {
-	all, err := parseClaims(member, true)
-	if err != nil {
-		return key, err
-	}
-	if all.text("use") == "enc" {
-		return key, errEncrypts
-	}
-	needed := map[string]string{"kty": all.text("kty"), "kid": all.text("kid")}
-	key.KeyID = needed["kid"]
-	kind, known := keyKinds[needed["kty"]]
-	if !known {
-		kind = keyKinds[needed["kty"]+" "+all.text("crv")]
-	}
-	if !slices.ContainsFunc(kind.algorithms, func(name string) bool { return slices.Contains(algorithms, name) }) {
-		return key, errors.New("it verifies no algorithm that the provider says it signs with")
-	}
-	for _, name := range kind.members {
-		needed[name] = all.text(name)
-	}
-	text, _ := json.Marshal(needed) // texts can always be written
-	err = key.UnmarshalJSON(text)
-	if public, ok := key.Key.(*rsa.PublicKey); ok && public.N.BitLen() < 1024 { // which crypto/rsa refuses
-		err = errors.New("it is shorter than 1024 bits")
-	}
-	return key, err
+// canVerify reports whether the key is of the type of an algorithm.
+func canVerify(key jose.JSONWebKey, algorithms []string) bool {
+	return slices.ContainsFunc(algorithms, func(name string) bool {
+		return !errors.Is(jwt.GetSigningMethod(name).Verify("", nil, key.Key), jwt.ErrInvalidKeyType)
+	})
 }
