@@ -163,35 +163,36 @@ func TestDeviations(t *testing.T) {
 	})
 }
 
-// TestClientAuthentication: the list of the metadata says how the client authenticates; without one basic is tried before post, and what
-// has worked is kept, over new metadata, too. This provider spends the code even where it refuses the client.
+// TestClientAuthentication: the list of the metadata says how the client authenticates. With both, or without a list, basic is tried before
+// post, and what has worked is kept, over new metadata, too.
 func TestClientAuthentication(t *testing.T) {
 	t.Parallel()
 	const basic, post, none = "client_secret_basic", "client_secret_post", "none"
 	for _, test := range []struct {
-		name     string
-		methods  any    // nil for no list
-		takes    string // what the provider takes
-		public   bool
-		statuses []int // of three sign-ins
-		says     string
+		name    string
+		methods any    // nil for no list
+		takes   string // what the provider takes
+		public  bool
+		status  int
+		asked   int64 // requests to the token endpoint
+		says    string
 	}{
-		{"post alone", []any{post}, post, false, []int{303, 303, 303}, ""},
-		{"basic alone", []any{basic}, basic, false, []int{303, 303, 303}, ""},
-		{"both, and post works", []any{basic, post}, post, false, []int{303, 303, 303}, ""},
-		{"both, and this client is one of basic", []any{basic, post}, basic, false, []int{502, 303, 303}, ""},
-		{"others, too", []any{"private_key_jwt", basic, "tls_client_auth"}, basic, false, []int{303, 303, 303}, ""},
-		{"neither", []any{"private_key_jwt", "tls_client_auth"}, post, false, []int{502, 502, 502}, "private_key_jwt, tls_client_auth"},
-		{"none, and there is a secret", []any{none}, post, false, []int{502, 502, 502}, "by none"},
-		{"no list, basic", nil, basic, false, []int{303, 303, 303}, ""},
-		{"no list, post", nil, post, false, []int{502, 303, 303}, ""},
-		{"another type", 5, post, false, []int{502, 303, 303}, ""},
-		{"an empty list", []any{}, basic, false, []int{303, 303, 303}, ""},
-		{"public: none", []any{basic, none}, none, true, []int{303, 303, 303}, ""},
-		{"public, as Keycloak says it", []any{"private_key_jwt", basic, post}, none, true, []int{303, 303, 303}, ""},
-		{"public, no list", nil, none, true, []int{303, 303, 303}, ""},
-		{"public, basic alone", []any{basic}, none, true, []int{303, 303, 303}, ""},
-		{"public: neither", []any{"private_key_jwt"}, none, true, []int{502, 502, 502}, "private_key_jwt"},
+		{"post alone", []any{post}, post, false, 303, 3, ""},
+		{"basic alone", []any{basic}, basic, false, 303, 3, ""},
+		{"both, and post works", []any{basic, post}, post, false, 303, 4, ""},
+		{"both, and this client is one of basic", []any{basic, post}, basic, false, 303, 3, ""},
+		{"others, too", []any{"private_key_jwt", basic, "tls_client_auth"}, basic, false, 303, 3, ""},
+		{"neither", []any{"private_key_jwt", "tls_client_auth"}, post, false, 502, 0, "private_key_jwt, tls_client_auth"},
+		{"none, and there is a secret", []any{none}, post, false, 502, 0, "by none"},
+		{"no list, basic", nil, basic, false, 303, 3, ""},
+		{"no list, post", nil, post, false, 303, 4, ""},
+		{"another type", 5, post, false, 303, 4, ""},
+		{"an empty list", []any{}, basic, false, 303, 3, ""},
+		{"public: none", []any{basic, none}, none, true, 303, 3, ""},
+		{"public, as Keycloak says it", []any{"private_key_jwt", basic, post}, none, true, 303, 3, ""},
+		{"public, no list", nil, none, true, 303, 3, ""},
+		{"public, basic alone", []any{basic}, none, true, 303, 3, ""},
+		{"public: neither", []any{"private_key_jwt"}, none, true, 502, 0, "private_key_jwt"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
@@ -202,10 +203,12 @@ func TestClientAuthentication(t *testing.T) {
 			p.takes = test.takes
 			p.respond("openid-configuration", p.metadata(map[string]any{"token_endpoint_auth_methods_supported": test.methods}))
 			s := servicetest.New(t, p.options)
-			for i, want := range test.statuses {
-				servicetest.Is(t, p.try(s.Client()).Status, want, "sign-in %d: %s", i, s.Log)
+			asked := p.count("token")
+			for i := range 3 {
+				servicetest.Is(t, p.try(s.Client()).Status, test.status, "sign-in %d: %s", i, s.Log)
 				s.Clock.Advance(time.Hour) // the metadata is read again
 			}
+			servicetest.Is(t, asked.Load(), test.asked, "requests to the token endpoint")
 			servicetest.Contains(t, s.Log.String(), test.says)
 			p.checkLog(s)
 		})

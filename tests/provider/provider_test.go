@@ -38,7 +38,7 @@ func nameOf(u *url.URL) string {
 
 // provider is an identity provider that signs in whom a test says, and misbehaves on demand. A code counts once, with the
 // verifier and the redirect URI of the request that it came from. The secret must be in the form, which a client has to
-// find out; with takes it must come as that method of authentication says, and a code is spent even where it does not.
+// find out; with takes it must come as that method of authentication says.
 type provider struct {
 	*httptest.Server
 	issuer, clientID string
@@ -159,9 +159,6 @@ func (p *provider) token(w http.ResponseWriter, r *http.Request) {
 		id, secret = r.PostFormValue("client_id"), r.PostFormValue("client_secret")
 	}
 	if id != p.clientID || secret != p.secret || p.takes != "" && basic != (p.takes == "client_secret_basic") {
-		if p.takes != "" {
-			p.codes[code] = nil
-		}
 		respondJSON(w, 401, map[string]any{"error": "invalid_client"})
 		return
 	}

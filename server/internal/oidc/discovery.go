@@ -24,9 +24,7 @@ const (
 type metadata struct {
 	endpoint oauth2.Endpoint
 	userInfo string // or ""
-	// methods are the authentication methods of clients (RFC 8414 section 2), or nil if unknown.
-	methods []string
-	keys    *keySet
+	keys     *keySet
 	// issParamSupported means that every callback names the issuer (RFC 9207 section 3).
 	issParamSupported bool
 
@@ -91,7 +89,7 @@ func (p *Provider) fetchMetadata() (*metadata, error) {
 	c, err := p.get(context.Background(), strings.TrimSuffix(p.config.Issuer, "/")+"/.well-known/openid-configuration", nil)
 	m := &metadata{
 		endpoint: oauth2.Endpoint{AuthURL: c.text("authorization_endpoint"), TokenURL: c.text("token_endpoint")},
-		userInfo: c.text("userinfo_endpoint"), methods: c.texts("token_endpoint_auth_methods_supported"),
+		userInfo: c.text("userinfo_endpoint"),
 	}
 	if !p.isEndpoint(m.userInfo) { // the ID token may have names
 		m.userInfo = ""
@@ -118,7 +116,7 @@ func (p *Provider) fetchMetadata() (*metadata, error) {
 	case algorithms == nil:
 		err = fmt.Errorf("it signs ID tokens with %s, none of which can be used", strings.Join(signs, ", "))
 	default:
-		_, err = p.authStyles(m.methods)
+		m.endpoint.AuthStyle, err = authStyle(c.texts("token_endpoint_auth_methods_supported"), *p.secret.Load() == "")
 	}
 	if err != nil {
 		return nil, wrapErr("discovery", err)
@@ -133,27 +131,19 @@ func (p *Provider) isEndpoint(address string) bool {
 	return err == nil && u.Host != "" && (u.Scheme == "https" || u.Scheme == "http" && !strings.HasPrefix(p.config.Issuer, "https:"))
 }
 
-// authStyles returns the styles of client authentication to try, in order. Without methods the default is the header (OpenID Connect
-// Discovery 1.0 section 3), which some providers refuse. A public client is in the body (RFC 6749 section 3.2.1).
-func (p *Provider) authStyles(methods []string) (styles []oauth2.AuthStyle, err error) {
-	const inBody, inHeader = oauth2.AuthStyleInParams, oauth2.AuthStyleInHeader
-	public, basic := *p.secret.Load() == "", slices.Contains(methods, "client_secret_basic")
-	if methods == nil && !public {
-		styles = []oauth2.AuthStyle{inHeader, inBody}
+// authStyle returns how the client authenticates by one of methods (RFC 8414 section 2), nil if unknown. AuthStyleAutoDetect tries the
+// header, the default (OpenID Connect Discovery 1.0 section 3), then the body. A public client is in the body (RFC 6749 section 3.2.1).
+func authStyle(methods []string, public bool) (oauth2.AuthStyle, error) {
+	basic, post := slices.Contains(methods, "client_secret_basic"), slices.Contains(methods, "client_secret_post")
+	switch {
+	case methods != nil && !basic && !post && !(public && slices.Contains(methods, "none")):
+		return 0, fmt.Errorf("it takes clients that authenticate by %s, and none by client_secret_post or client_secret_basic", strings.Join(methods, ", "))
+	case public, post && !basic:
+		return oauth2.AuthStyleInParams, nil
+	case basic && !post:
+		return oauth2.AuthStyleInHeader, nil
 	}
-	if slices.Contains(methods, "client_secret_post") || public && (methods == nil || basic || slices.Contains(methods, "none")) {
-		styles = append(styles, inBody)
-	}
-	if basic {
-		styles = append(styles, inHeader)
-	}
-	if worked := oauth2.AuthStyle(p.worked.Load()); len(styles) > 1 && styles[1] == worked {
-		slices.Reverse(styles)
-	}
-	if styles == nil {
-		err = fmt.Errorf("it takes clients that authenticate by %s, and none by client_secret_post or client_secret_basic", strings.Join(methods, ", "))
-	}
-	return styles, err
+	return oauth2.AuthStyleAutoDetect, nil
 }
 
 // Check fetches what a sign-in needs: usable metadata and keys. It returns the number of keys, or ErrProvider.

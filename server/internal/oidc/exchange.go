@@ -39,7 +39,7 @@ func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback
 }
 
 func (p *Provider) redeem(ctx context.Context, m *metadata, f Flow, code string) (Identity, error) {
-	tokens, err := p.requestTokens(ctx, m, f, code)
+	tokens, err := p.oauth(m).Exchange(context.WithValue(ctx, oauth2.HTTPClient, p.client), code, oauth2.VerifierOption(f.verifier()))
 	if err != nil {
 		return Identity{}, wrapErr("token", err)
 	}
@@ -64,26 +64,6 @@ func (p *Provider) redeem(ctx context.Context, m *metadata, f Flow, code string)
 		}
 	}
 	return who, nil
-}
-
-// requestTokens sends the code with each style of authentication until one is accepted, or until invalid_grant: then the client is known,
-// and the code is used, too old, or of another flow.
-func (p *Provider) requestTokens(ctx context.Context, m *metadata, f Flow, code string) (tokens *oauth2.Token, err error) {
-	styles, err := p.authStyles(m.methods)
-	for i, style := range styles {
-		client := p.oauth(m)
-		client.Endpoint.AuthStyle = style
-		tokens, err = client.Exchange(context.WithValue(ctx, oauth2.HTTPClient, p.client), code, oauth2.VerifierOption(f.verifier()))
-		var refused *oauth2.RetrieveError
-		spent := errors.As(err, &refused) && refused.ErrorCode == "invalid_grant"
-		if err == nil || spent && i > 0 { // the refused request before may have spent it
-			p.worked.Store(int32(style))
-		}
-		if refused == nil || spent {
-			break
-		}
-	}
-	return tokens, err
 }
 
 // checkCallback returns nil for a callback with a code of the issuer, or ErrFlow, ErrDenied, ErrLate or ErrProvider.

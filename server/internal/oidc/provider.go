@@ -53,7 +53,7 @@ type Provider struct {
 	requests    singleflight.Group       // for metadata
 	latest      atomic.Pointer[metadata] // nil until the first success
 	secret      atomic.Pointer[string]   // "" for a public client
-	worked      atomic.Int32             // the oauth2.AuthStyle of the last token response
+	oauthClient atomic.Pointer[oauth2.Config]
 }
 
 // Identity is a user of the provider, identified by Issuer and Subject.
@@ -108,8 +108,15 @@ func (p *Provider) AuthCodeURL(ctx context.Context, client string, f Flow) (stri
 	return p.oauth(m).AuthCodeURL(f.state(), oauth2.SetAuthURLParam("nonce", f.nonce()), oauth2.S256ChallengeOption(f.verifier())), nil
 }
 
+// oauth returns the client at the endpoint. The last one is kept, since it remembers which AuthStyle worked.
 func (p *Provider) oauth(m *metadata) *oauth2.Config {
-	return &oauth2.Config{
-		ClientID: p.config.ClientID, ClientSecret: *p.secret.Load(), Endpoint: m.endpoint, RedirectURL: p.redirectURL, Scopes: p.config.Scopes,
+	last, secret := p.oauthClient.Load(), *p.secret.Load()
+	if last != nil && last.Endpoint == m.endpoint && last.ClientSecret == secret {
+		return last
 	}
+	client := &oauth2.Config{
+		ClientID: p.config.ClientID, ClientSecret: secret, Endpoint: m.endpoint, RedirectURL: p.redirectURL, Scopes: p.config.Scopes,
+	}
+	p.oauthClient.Store(client)
+	return client
 }
