@@ -17,7 +17,7 @@ import (
 
 const (
 	metadataTTL   = time.Hour
-	retryInterval = 10 * time.Second // replaces it after a failure at the provider, which may have new endpoints
+	retryInterval = 10 * time.Second // after a failure at the provider, which may have new endpoints
 )
 
 // metadata is the published metadata of the provider.
@@ -28,8 +28,7 @@ type metadata struct {
 	// issParamSupported means that every callback names the issuer (RFC 9207 section 3).
 	issParamSupported bool
 
-	tried   atomic.Int64 // the last request, in Unix nanoseconds
-	suspect atomic.Bool  // after a failure that new metadata may fix
+	due atomic.Int64 // the next request, in Unix nanoseconds
 }
 
 // discover returns the provider's metadata (OpenID Connect Discovery 1.0 section 4), the last usable one. It returns ErrProvider if there
@@ -56,14 +55,10 @@ func (p *Provider) discover(ctx context.Context, client string) (*metadata, erro
 
 // current returns the metadata, or nil if it is due to be fetched.
 func (p *Provider) current() *metadata {
-	m, ttl := p.latest.Load(), metadataTTL
-	if m != nil && m.suspect.Load() {
-		ttl = retryInterval
+	if m := p.latest.Load(); m != nil && p.now().UnixNano() < m.due.Load() {
+		return m
 	}
-	if m == nil || p.now().Sub(time.Unix(0, m.tried.Load())) >= ttl {
-		return nil
-	}
-	return m
+	return nil
 }
 
 // refresh replaces the metadata, or keeps it after a failure.
@@ -71,14 +66,13 @@ func (p *Provider) refresh() (*metadata, error) {
 	if m := p.current(); m != nil {
 		return m, nil // just replaced
 	}
-	now, old := p.now().UnixNano(), p.latest.Load()
+	now, ttl, old := p.now(), metadataTTL, p.latest.Load()
 	m, err := p.fetchMetadata()
 	if err != nil && old != nil {
-		m, err = old, nil
-		m.suspect.Store(true)
+		m, ttl, err = old, retryInterval, nil
 	}
 	if err == nil {
-		m.tried.Store(now)
+		m.due.Store(now.Add(ttl).UnixNano())
 		p.latest.Store(m)
 	}
 	return m, err

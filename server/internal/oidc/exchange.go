@@ -32,8 +32,8 @@ func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback
 	}
 	defer leave()
 	identity, err := p.redeem(ctx, m, f, callback.Get("code"))
-	if errors.Is(err, ErrProvider) && !errors.Is(err, errCode) {
-		m.suspect.Store(true)
+	if errors.Is(err, ErrProvider) && !errors.Is(err, errCode) { // new metadata may fix it
+		m.due.Store(min(m.due.Load(), p.now().Add(retryInterval).UnixNano()))
 	}
 	return identity, err
 }
@@ -109,7 +109,7 @@ var errorCodes = []string{
 	"invalid_request_object", "request_not_supported", "request_uri_not_supported", "registration_not_supported",
 }
 
-// errCode is the ErrProvider for a refused code. Anybody can make one up, so it does not make the metadata suspect.
+// errCode is the ErrProvider for a refused code. Anybody can make one up, so it has no metadata fetched.
 var errCode = fmt.Errorf("%w: token: refused with invalid_grant", ErrProvider)
 
 // wrapErr returns ErrProvider with the part of err that may be logged: without the provider's response where that may repeat a code or a
