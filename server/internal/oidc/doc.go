@@ -10,5 +10,5 @@
 //
 //	NewFlow  -- Cookie, AuthCodeURL -->  at the provider  -- callback -->  ResumeFlow  -- Exchange -->  an Identity
 //	                                          |                                |             |
-//	                                          '-- 10 minutes: ErrFlow          '-- ErrFlow   '-- ErrDenied, ErrLate, ErrProvider, ErrBusy
+//	                                          '-- 10 minutes: ErrFlow          '-- ErrFlow   '-- ErrDenied, ErrProvider, ErrBusy
 package oidc

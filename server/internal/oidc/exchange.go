@@ -11,7 +11,7 @@ import (
 )
 
 // Exchange trades the callback's code for the user's identity. The flow comes from ResumeFlow, which has compared the state. client is the
-// address that shares the places. It returns ErrFlow for an expired flow or the ID token of another, ErrDenied and ErrLate from the
+// address that shares the places. It returns ErrFlow for an expired flow or the ID token of another, ErrDenied from the
 // callback, ErrBusy, and ErrProvider, also for other errors in the callback and refused codes.
 func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback url.Values) (Identity, error) {
 	ctx, cancel := context.WithTimeout(ctx, 4*p.config.Timeout)
@@ -20,7 +20,7 @@ func (p *Provider) Exchange(ctx context.Context, client string, f Flow, callback
 	if err != nil {
 		return Identity{}, err
 	}
-	if err := m.checkCallback(callback, p.config.Issuer, f.again); err != nil {
+	if err := m.checkCallback(callback, p.config.Issuer); err != nil {
 		return Identity{}, err
 	}
 	if !p.now().Before(f.expires) {
@@ -66,8 +66,8 @@ func (p *Provider) redeem(ctx context.Context, m *metadata, f Flow, code string)
 	return who, nil
 }
 
-// checkCallback returns nil for a callback with a code of the issuer, or ErrFlow, ErrDenied, ErrLate or ErrProvider.
-func (m *metadata) checkCallback(callback url.Values, issuer string, again bool) error {
+// checkCallback returns nil for a callback with a code of the issuer, or ErrFlow, ErrDenied or ErrProvider.
+func (m *metadata) checkCallback(callback url.Values, issuer string) error {
 	iss, code := callback.Get("iss"), callback.Get("error")
 	switch {
 	// To send this provider the code of another with our secret is the mix-up attack (RFC 9207 section 2.4).
@@ -77,8 +77,8 @@ func (m *metadata) checkCallback(callback url.Values, issuer string, again bool)
 		return ErrDenied
 	case iss == "" && m.issParamSupported:
 		return wrapErr("authorization", errors.New("the callback has no iss, which the metadata promises"))
-	case code != "" && !again && callback.Get("error_description") == "authentication_expired": // Keycloak's
-		return ErrLate
+	case code != "" && callback.Get("error_description") == "authentication_expired": // Keycloak's
+		return fmt.Errorf("%w: expired at the provider", ErrFlow)
 	case code != "":
 		return wrapErr("authorization", &oauth2.RetrieveError{ErrorCode: code})
 	case callback.Get("code") == "":

@@ -24,7 +24,6 @@ type Flow struct {
 
 	text    string // the cookie's value
 	expires time.Time
-	again   bool // begun by Repeat
 	key     flowKey
 }
 
@@ -40,13 +39,8 @@ func newFlowKey(secret []byte, issuer string) flowKey {
 }
 
 // NewFlow begins a sign-in.
-func (p *Provider) NewFlow(returnTo string) Flow { return p.newFlow(rand.Text(), returnTo) }
-
-// Repeat begins a sign-in again after ErrLate, once: a dash marks its text.
-func (p *Provider) Repeat(f Flow) Flow { return p.newFlow("-"+rand.Text(), f.ReturnTo) }
-
-func (p *Provider) newFlow(random, returnTo string) Flow {
-	text := fmt.Sprintf("%s.%d.%s", random, p.now().Add(FlowTTL).Unix(), base64.RawURLEncoding.EncodeToString([]byte(returnTo)))
+func (p *Provider) NewFlow(returnTo string) Flow {
+	text := fmt.Sprintf("%s.%d.%s", rand.Text(), p.now().Add(FlowTTL).Unix(), base64.RawURLEncoding.EncodeToString([]byte(returnTo)))
 	f, _ := parseFlow(text)
 	f.key = (*p.keys.Load())[0]
 	return f
@@ -84,7 +78,7 @@ func parseFlow(text string) (Flow, bool) {
 		return Flow{}, false
 	}
 	returnTo, err := base64.RawURLEncoding.DecodeString(parts[2])
-	return Flow{ReturnTo: string(returnTo), text: text, expires: time.Unix(expires, 0), again: strings.HasPrefix(text, "-")}, err == nil
+	return Flow{ReturnTo: string(returnTo), text: text, expires: time.Unix(expires, 0)}, err == nil
 }
 
 // Cookie returns the secret value of the flow's cookie.

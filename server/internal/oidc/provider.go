@@ -20,8 +20,6 @@ var (
 	ErrFlow = errors.New("not a sign-in under way")
 	// ErrDenied means that the user or the provider refused the sign-in.
 	ErrDenied = errors.New("sign-in denied")
-	// ErrLate means that the provider's page expired. One more sign-in may begin by itself.
-	ErrLate = errors.New("the provider's page has expired")
 	// ErrProvider means that the provider gave no valid response.
 	ErrProvider = errors.New("identity provider failed")
 	// ErrBusy means that too many sign-ins are at the provider. The flow may be retried: nothing was sent.

@@ -31,16 +31,13 @@ func flowCookiePrefix(o Options) string {
 	return name
 }
 
+// beginSignIn leads to the provider. It clears the oldest of too many flow cookies, which a browser sends first (RFC 6265 section 5.4).
 func (s *Service) beginSignIn(c echo.Context) error {
 	if !isTopLevel(c.Request()) {
 		return ErrNotTopLevel
 	}
-	return s.leadToProvider(c, s.Provider.NewFlow(s.safeReturnURL(c.QueryParam("return_to"))))
-}
-
-// leadToProvider begins the flow. It clears the oldest of too many flow cookies, which a browser sends first (RFC 6265 section 5.4).
-func (s *Service) leadToProvider(c echo.Context, flow oidc.Flow) error {
 	r, h := c.Request(), c.Response().Header()
+	flow := s.Provider.NewFlow(s.safeReturnURL(c.QueryParam("return_to")))
 	pages.LeadOn(c, signInPath(flow.ReturnTo))
 	to, err := s.Provider.AuthCodeURL(r.Context(), observe.FromContext(r.Context()).ClientNetwork(), flow)
 	if err != nil {
@@ -79,9 +76,6 @@ func (s *Service) finishSignIn(c echo.Context) error {
 	user, err := s.Provider.Exchange(r.Context(), observe.FromContext(r.Context()).ClientNetwork(), flow, callback)
 	if !errors.Is(err, oidc.ErrBusy) {
 		s.setFlowCookie(h, flow.ID(), flow.Ended(), int(flowCookieTTL/time.Second))
-	}
-	if errors.Is(err, oidc.ErrLate) {
-		return s.leadToProvider(c, s.Provider.Repeat(flow))
 	}
 	if err != nil {
 		return err
