@@ -81,21 +81,17 @@ func (s *Service) usernameOf(user models.ID, cookies session.Cookies) string {
 	return ""
 }
 
-// fromLiveSession handles a form of a live session. It leads others back to the page; a script gets a 401.
-func (s *Service) fromLiveSession(handle func(c echo.Context, cookies session.Cookies, own models.Caller) error) echo.HandlerFunc {
+// fromCurrent handles a form of the session of Current. It leads others back to the page; a script gets a 401.
+func (s *Service) fromCurrent(handle func(c echo.Context, own models.Caller) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
-		cookies := session.ReadCookies(c.Request().Header)
-		if cookies.Conflict() {
-			return s.LeadNobody(c, "/sessions")
-		}
-		live, err := s.liveSessions(c.Request().Context(), cookies)
+		own, _, err := s.Current(c.Request())
 		switch {
+		case errors.Is(err, models.ErrSignedOut):
+			return s.LeadNobody(c, "/sessions")
 		case err != nil:
 			return err
-		case len(live) == 0:
-			return s.LeadNobody(c, "/sessions")
 		}
-		return handle(c, cookies, live[0])
+		return handle(c, own)
 	}
 }
 
@@ -108,7 +104,7 @@ func (s *Service) LeadNobody(c echo.Context, page string) error {
 }
 
 // endSession ends one of the user's sessions. Ending the current one signs out.
-func (s *Service) endSession(c echo.Context, cookies session.Cookies, own models.Caller) error {
+func (s *Service) endSession(c echo.Context, own models.Caller) error {
 	ctx := c.Request().Context()
 	id, err := models.ParseID(c.Request().PostForm.Get("id"))
 	if err != nil { // like another user's session
@@ -120,13 +116,13 @@ func (s *Service) endSession(c echo.Context, cookies session.Cookies, own models
 	}
 	if id == own.SessionID {
 		s.logEnded(ctx, observe.SignedOut, ended, "")
-		return s.leaveSession(c, cookies)
+		return s.leaveSession(c, session.ReadCookies(c.Request().Header))
 	}
 	s.logEnded(ctx, observe.Revoked, ended, "ended from session "+own.SessionID.String())
 	return s.LeadTo(c, "/sessions")
 }
 
-func (s *Service) endOtherSessions(c echo.Context, _ session.Cookies, own models.Caller) error {
+func (s *Service) endOtherSessions(c echo.Context, own models.Caller) error {
 	ctx := c.Request().Context()
 	ended, err := s.Store.RevokeUser(ctx, own.UserID, own.SessionID)
 	if err != nil {

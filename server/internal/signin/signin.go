@@ -72,8 +72,8 @@ func (s *Service) Register(r pages.Router) {
 	}
 	onErrors := pages.ShowErrors("Your sessions", "/sessions", "Show the sessions")
 	r.Get("showSessions", "/sessions", s.WithDeadline(s.sessionsPage), onErrors)
-	r.Post("endSession", "/sessions/end", s.WithDeadline(ParseForm(s.fromLiveSession(s.endSession))), onErrors)
-	r.Post("endOtherSessions", "/sessions/end-others", s.WithDeadline(ParseForm(s.fromLiveSession(s.endOtherSessions))), onErrors)
+	r.Post("endSession", "/sessions/end", s.WithDeadline(ParseForm(s.fromCurrent(s.endSession))), onErrors)
+	r.Post("endOtherSessions", "/sessions/end-others", s.WithDeadline(ParseForm(s.fromCurrent(s.endOtherSessions))), onErrors)
 }
 
 // WithDeadline gives all store calls of a request one deadline, from when its body has been read.
