@@ -47,6 +47,7 @@ var (
 	errTooLong     = errValidation.about("limit", "list_size", "must be smaller, since the list would have more than 32 MiB")
 	errForm        = errValidation.about("body", "format", "must be a form of at most 8 KiB that arrives within 2 seconds")
 	errLargeForm   = errValidation.about("body", "format", "must be a form of at most 64 KiB")
+	errUsername    = errValidation.about("username", "format", "must be 1 to 100 characters, not only white space, without control characters")
 	errHost        = errValidation.about("Host", "format", "must name a host")
 	errMalformed   = &problem{status: 400, code: "malformed_json", message: "The body is not one JSON document in UTF-8 without duplicate names"}
 	errNoToken     = &problem{status: 401, code: "no_token", message: "Not authenticated"}
@@ -82,6 +83,7 @@ var problems = []struct {
 	{models.ErrKeyUsed, errKeyUsed},
 	{models.ErrSignedOut, errToken},
 	{models.ErrBlocked, errBlocked},
+	{models.ErrUsername, errUsername},
 	{models.ErrBusy, errOverloaded},
 	{models.ErrUnreachable, errUnavailable},
 	{models.ErrNotWritten, errUnavailable},

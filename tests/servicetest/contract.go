@@ -199,13 +199,13 @@ func (c *checkedTransport) faults(r *http.Request, res *http.Response, body []by
 		}
 	}
 	if res.StatusCode >= 400 {
-		// Errors are JSON, but for people outside of /api: those of windows, of the forms of three pages, and the form itself that asks again.
+		// Errors are JSON, but for people outside of /api: those of windows, of the forms of three pages, and of /events when a form asks again.
 		hasForms := strings.HasPrefix(r.URL.Path, "/sessions") || strings.HasPrefix(r.URL.Path, "/events") || strings.HasPrefix(r.URL.Path, "/sign-")
 		asksForPage := strings.Contains(r.Header.Get("Accept"), "text/html") && !strings.HasPrefix(r.URL.Path+"/", "/api/")
 		switch isWindow := r.Method == http.MethodGet || r.Method == http.MethodHead; {
 		case asksForPage && isWindow:
 			want("Content-Type", "text/html; charset=utf-8")
-		case !(asksForPage && hasForms) && !(r.URL.Path == "/sign-in" && r.Method == http.MethodPost) && !bytes.Contains(body, []byte(`role="alert"`)):
+		case !(asksForPage && hasForms) && !bytes.Contains(body, []byte(`role="alert"`)):
 			want("Content-Type", "application/json")
 		}
 	}

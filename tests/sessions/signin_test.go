@@ -46,8 +46,7 @@ func TestSignInUsernames(t *testing.T) {
 			"", "username=", "username=%20%E2%80%83", "username=a%00", "username=a%0Ab", "username=%7F", "username=%C2%85", "username=%ff", "username=" + strings.Repeat("x", 101),
 			"username=" + strings.Repeat("%F0%9F%98%80", 101), "name=alice",
 		} {
-			res := s.Client().Post("/sign-in", body, servicetest.AsForm).SetsNoCookie()
-			servicetest.Contains(t, res.Has(400).Body, `role="alert"`)
+			s.Client().Post("/sign-in", body, servicetest.AsForm).SetsNoCookie().IsError(400, "validation_failed", "username")
 		}
 		s.Client().Post("/sign-in?username=mallory", "", servicetest.AsForm).SetsNoCookie() // a link signs nobody in
 		s.Client().Get("/sign-in?username=mallory").SetsNoCookie()

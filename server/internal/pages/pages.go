@@ -67,9 +67,6 @@ func New(o Options) *Pages { return &Pages{o} }
 type Page struct {
 	User     string // signed in
 	ReturnTo string // the target of a sign-in
-	BackAt   string // the host of ReturnTo, "" for this service
-	Username string // typed into a form
-	Error    string // its fault
 	Failure  *Failure
 
 	Current *Session // session of the browser

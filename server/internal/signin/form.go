@@ -1,7 +1,6 @@
 package signin
 
 import (
-	"errors"
 	"net/http"
 	"net/netip"
 	"net/url"
@@ -10,15 +9,12 @@ import (
 	"github.com/labstack/echo/v4"
 
 	"worldevents/models"
-	"worldevents/server/internal/observe"
 	"worldevents/server/internal/pages"
 	"worldevents/server/internal/session"
 )
 
 func (s *Service) signInPage(c echo.Context) error {
-	return s.Pages.Render(c, http.StatusOK, "sign-in.html", s.signInPolicy(), pages.Page{
-		ReturnTo: c.QueryParam("return_to"), BackAt: s.backAt(c.QueryParam("return_to")),
-	})
+	return s.Pages.Render(c, http.StatusOK, "sign-in.html", s.signInPolicy(), pages.Page{ReturnTo: c.QueryParam("return_to")})
 }
 
 // refuseUnknownHost refuses a Host other than this machine, an IP address or the host of the public address: under another name that leads
@@ -44,26 +40,13 @@ func (s *Service) signInPolicy() string {
 func (s *Service) signIn(c echo.Context) error {
 	r := c.Request()
 	returnTo := r.Form.Get("return_to")
+	pages.LeadOn(c, signInPath(returnTo))
 	issued, err := s.ByName(r.Context(), models.Who{Username: r.PostForm.Get("username")}, true)
-	again := pages.Page{ReturnTo: returnTo, BackAt: s.backAt(returnTo), Username: r.PostForm.Get("username")}
-	switch {
-	case errors.Is(err, models.ErrUsername):
-		return s.signInAgain(c, s.kindOf(ErrForm), models.ErrUsername.Error(), again)
-	case errors.Is(err, models.ErrBlocked):
-		kind, message := s.Problem(err)
-		return s.signInAgain(c, kind, message, again)
-	case err != nil:
+	if err != nil {
 		return err
 	}
 	s.outcomes.WithLabelValues(byForm, signInDone).Inc()
 	s.Sessions.ReplaceCookies(c.Response().Header(), session.ReadCookies(r.Header), issued)
 	c.Response().Header().Set("Cache-Control", "no-store")
 	return c.Redirect(http.StatusSeeOther, s.safeReturnURL(returnTo))
-}
-
-// signInAgain shows the form with the reason of a failed sign-in.
-func (s *Service) signInAgain(c echo.Context, kind observe.Kind, message string, p pages.Page) error {
-	p.Error = message
-	observe.FromContext(c.Request().Context()).Code = kind.Code
-	return s.Pages.Render(c, kind.Status, "sign-in.html", s.signInPolicy(), p)
 }

@@ -43,11 +43,11 @@ func (s *Service) count(way string) echo.MiddlewareFunc {
 	return func(next echo.HandlerFunc) echo.HandlerFunc {
 		return func(c echo.Context) error {
 			err := next(c)
-			outcome := s.failure(c.Response().Status, err)
+			outcome := s.failure(err)
 			if outcome != "" {
 				s.outcomes.WithLabelValues(way, outcome).Inc()
 			}
-			if outcome == signInRefused && err != nil {
+			if outcome == signInRefused {
 				s.Observer.SecurityEvent(c.Request().Context(), observe.Refused, models.Caller{}, err.Error())
 			}
 			return err
@@ -56,11 +56,8 @@ func (s *Service) count(way string) echo.MiddlewareFunc {
 }
 
 // failure returns the outcome of a failed sign-in, or "".
-func (s *Service) failure(status int, err error) string {
-	switch {
-	case err == nil && status >= http.StatusBadRequest:
-		return signInRefused // with the page of the form
-	case err == nil, errors.Is(err, context.Canceled): // the client has hung up
+func (s *Service) failure(err error) string {
+	if err == nil || errors.Is(err, context.Canceled) { // the client has hung up
 		return ""
 	}
 	switch status := s.kindOf(err).Status; {

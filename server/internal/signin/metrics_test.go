@@ -17,7 +17,7 @@ func internal(error) (observe.Kind, string) {
 // A sign-in whose client hung up has not ended.
 func TestSignInOfClientGone(t *testing.T) {
 	s := &Service{Options: Options{Problem: internal}}
-	if outcome := s.failure(http.StatusOK, fmt.Errorf("sign in: %w", context.Canceled)); outcome != "" {
+	if outcome := s.failure(fmt.Errorf("sign in: %w", context.Canceled)); outcome != "" {
 		t.Errorf("it counts as %s", outcome)
 	}
 }

@@ -47,15 +47,6 @@ func signInPath(target string) string {
 	return "/sign-in?" + url.Values{"return_to": {target}}.Encode()
 }
 
-// backAt is the host of the target, or "" for this service.
-func (s *Service) backAt(target string) string {
-	u, err := url.Parse(s.safeReturnURL(target))
-	if err != nil {
-		return ""
-	}
-	return u.Host
-}
-
 // unsafeInURL reports whether browsers drop r from a URL or change it: a backslash to a slash.
 func unsafeInURL(r rune) bool { return r == '\\' || r <= ' ' || r == 0x7f }
 

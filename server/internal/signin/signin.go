@@ -55,22 +55,23 @@ func New(o Options) *Service { return &Service{o, flowCookiePrefix(o), newOutcom
 // Register serves sign-out and the sessions, sign-in by name in development, and sign-in with a provider if there is one. In production
 // /sign-in leads to the provider.
 func (s *Service) Register(r pages.Router) {
+	onErrors := pages.ShowErrors("The sign-in did not work", "/sign-in", "Sign in again")
 	r.Post("signOut", "/sign-out", s.WithDeadline(s.signOut), pages.ShowErrors("The sign-out did not work", "/sessions", "Your sessions"))
 	if s.Development {
 		r.Get("showSignIn", "/sign-in", s.signInPage, s.refuseUnknownHost)
-		r.Post("signIn", "/sign-in", ParseForm(s.signIn), s.count(byForm), s.refuseUnknownHost)
+		r.Post("signIn", "/sign-in", ParseForm(s.signIn), onErrors, s.count(byForm), s.refuseUnknownHost)
 	}
 	if s.Provider != nil {
 		begin := "/sign-in"
 		if s.Development {
 			begin = "/sign-in/provider"
 		}
-		onErrors, failure := pages.ShowErrors("The sign-in did not work", "/sign-in", "Sign in again"), s.kindOf(oidc.ErrProvider)
+		failure := s.kindOf(oidc.ErrProvider)
 		r.Get("beginSignIn", begin, s.beginSignIn, onErrors, s.count(byProvider)).Expect(failure)
 		r.Get("finishSignIn", "/sign-in/callback", s.finishSignIn, onErrors, s.count(byProvider)).Expect(failure)
 		r.Post("backChannelLogout", LogoutPath, ParseForm(s.backChannelLogout)).Expect(failure)
 	}
-	onErrors := pages.ShowErrors("Your sessions", "/sessions", "Show the sessions")
+	onErrors = pages.ShowErrors("Your sessions", "/sessions", "Show the sessions")
 	r.Get("showSessions", "/sessions", s.WithDeadline(s.sessionsPage), onErrors)
 	r.Post("endSession", "/sessions/end", s.WithDeadline(ParseForm(s.fromCurrent(s.endSession))), onErrors)
 	r.Post("endOtherSessions", "/sessions/end-others", s.WithDeadline(ParseForm(s.fromCurrent(s.endOtherSessions))), onErrors)
