@@ -1,9 +1,6 @@
 package signin
 
-import (
-	"fmt"
-	"net/netip"
-)
+import "net/netip"
 
 // networkInWords describes a result of networkOf for people. here is the network of their own session, or "" to describe that.
 func networkInWords(network, here string) string {
@@ -12,11 +9,8 @@ func networkInWords(network, here string) string {
 		return ""
 	}
 	start := prefix.Addr()
-	groups := start.As16()
-	beginning := fmt.Sprintf("%x:%x:%x:…", uint16(groups[0])<<8|uint16(groups[1]), uint16(groups[2])<<8|uint16(groups[3]), uint16(groups[4])<<8|uint16(groups[5]))
-	if start.Is4() {
-		beginning = fmt.Sprintf("%d.%d.%d.…", groups[12], groups[13], groups[14])
-	}
+	text := start.String() // such as 203.0.113.0 or 2001:db8:1::
+	beginning := text[:len(text)-1] + "…"
 	switch {
 	case network == here:
 		return "The same as this device"
