@@ -3,7 +3,6 @@ package session
 import (
 	"crypto/ed25519"
 	"crypto/sha256"
-	"encoding/base64"
 	"encoding/hex"
 
 	"github.com/golang-jwt/jwt/v5"
@@ -21,17 +20,9 @@ const maxVerified = 1 << 14
 
 // key signs and verifies by one algorithm, which no JWT can change (RFC 8725 section 3.1).
 type key struct {
-	id              string
+	id              string // of the public part, or of the secret
 	algorithm       jwt.SigningMethod
-	signs, verifies any    // as algorithm takes them
-	header          string // the first part of a JWT that is signed with the key
-}
-
-// makeKey returns a key with the kid of named, its public part or a secret.
-func makeKey(algorithm jwt.SigningMethod, named []byte, signs, verifies any) key {
-	id := KeyID(named)
-	header := `{"alg":"` + algorithm.Alg() + `","kid":"` + id + `","typ":"JWT"}`
-	return key{id, algorithm, signs, verifies, base64.RawURLEncoding.EncodeToString([]byte(header))}
+	signs, verifies any // as algorithm takes them
 }
 
 // SetSecrets replaces the keys for HS256, at least one. The first signs unless there are private keys; all verify. JWTs of removed keys are
@@ -57,13 +48,13 @@ func (m *Manager) renewKeyring() {
 	ring.verified, _ = lru.New[[sha256.Size]byte, claims](maxVerified) // fails only for a size below 1
 	for _, private := range m.options.PrivateKeys {
 		public := private.Public().(ed25519.PublicKey)
-		ring.keys = append(ring.keys, makeKey(jwt.SigningMethodEdDSA, public, private, public))
+		ring.keys = append(ring.keys, key{KeyID(public), jwt.SigningMethodEdDSA, private, public})
 	}
 	for _, secret := range m.options.Secrets {
-		ring.keys = append(ring.keys, makeKey(jwt.SigningMethodHS256, secret, secret, secret))
+		ring.keys = append(ring.keys, key{KeyID(secret), jwt.SigningMethodHS256, secret, secret})
 	}
 	for _, public := range m.options.PublicKeys { // behind a secret, so that none of them is the first
-		ring.keys = append(ring.keys, makeKey(jwt.SigningMethodEdDSA, public, nil, public))
+		ring.keys = append(ring.keys, key{KeyID(public), jwt.SigningMethodEdDSA, nil, public})
 	}
 	m.keyring.Store(ring)
 }

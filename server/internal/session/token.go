@@ -2,12 +2,9 @@ package session
 
 import (
 	"crypto/sha256"
-	"encoding/base64"
 	"errors"
 	"time"
 
-	"github.com/go-json-experiment/json"
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/golang-jwt/jwt/v5"
 	"github.com/google/uuid"
 
@@ -35,16 +32,13 @@ func (m *Manager) Issue(grant models.Grant, refreshToken RefreshToken) Session {
 }
 
 func (k key) sign(c claims) string {
-	payload, err := json.Marshal(c, jsontext.AllowInvalidUTF8(true)) // a database may contain anything
-	if err != nil {                                                  // cannot be: strings and whole numbers
+	token := jwt.NewWithClaims(k.algorithm, c)
+	token.Header["kid"] = k.id
+	text, err := token.SignedString(k.signs)
+	if err != nil { // cannot be: the claims are strings and whole numbers, and the key is of the algorithm's
 		panic(err)
 	}
-	text := k.header + "." + base64.RawURLEncoding.EncodeToString(payload)
-	signature, err := k.algorithm.Sign(text, k.signs)
-	if err != nil { // cannot be: the key is of the algorithm's
-		panic(err)
-	}
-	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
+	return text
 }
 
 // Verify checks a JWT as RFC 7519 section 7.2 and RFC 8725 demand. It returns ErrNoToken, ErrInvalid, or ErrExpired with the session.
