@@ -252,7 +252,7 @@ func TestEditOwnEvent(t *testing.T) {
 		if len(lines) != 4 {
 			t.Fatalf("%q", lines)
 		}
-		for i, changed := range []string{`["name"]`, `["description"]`, `["scheduledAt"]`, `["name","description","scheduledAt"]`} {
+		for i, changed := range []string{`["name"]`, `["description"]`, `["scheduledAt"]`, `["description","name","scheduledAt"]`} {
 			servicetest.Contains(t, lines[i], `"level":"INFO","msg":"audit","action":"event edit","user":"`+alice.Session.UserID+`","session":"`,
 				`"event":"`+id+`","world":"plaza","changed":`+changed+`,"client":"127.0.0.1","request_id":"`)
 			servicetest.Lacks(t, lines[i], "Rooftop")

@@ -5,9 +5,10 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
-	"regexp"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -63,21 +64,14 @@ func typed(form url.Values) (fields, error) {
 	return f, nil
 }
 
-// local is a time without a zone, which means UTC. Its shortest form has no seconds.
-var (
-	local       = regexp.MustCompile(`^\d{4,}-\d\d-\d\dT\d\d:\d\d(:\d\d(\.\d+)?)?$`)
-	withoutZone = len(minute)
-)
-
-// dateTime translates a time of a form for the contract.
+// dateTime translates a time of a form for the contract. One without a zone is in UTC, and may have seconds.
 func dateTime(text string) string {
-	switch {
-	case !local.MatchString(text):
-		return text
-	case len(text) == withoutZone:
-		return text + ":00Z"
+	for _, format := range []string{minute, minute + ":05"} {
+		if at, err := time.Parse(format, text); err == nil {
+			return at.Format(time.RFC3339Nano)
+		}
 	}
-	return text + "Z"
+	return text
 }
 
 // changes are the changed members. A field that comes back as shown changes nothing: the event may have seconds, and other line breaks.
@@ -127,9 +121,6 @@ func (s *Service) renderForm(c echo.Context, status int, v visitor, now models.E
 	}
 	form.Name, form.Description, form.Time = field("name", "name"), field("description", "description"), field("time", "scheduledAt")
 	form.Time.NowAt = now.ScheduledAt.UTC()
-	if at, err := gen.ParseDateTime(dateTime(f["scheduledAt"])); err == nil && !local.MatchString(f["scheduledAt"]) {
-		form.Time.Text = at.Time().Format("2006-01-02T15:04:05") // as the control can show it
-	}
 	return s.render(c, status, v, &pages.Events{Back: s.Pages.Base + v.view.path("/events"), Edit: &form})
 }
 
@@ -159,7 +150,8 @@ func (s *Service) edit(c echo.Context, v visitor) error {
 	if bad == nil && !form.Edited {
 		err := s.Store.EditOwnEvent(ctx, v.Caller, now, with(now, changes))
 		if err == nil {
-			s.auditEdit(c, v, now, changes)
+			// A name or a description may be what had to go, so texts are not logged.
+			s.Observer.AuditLine(ctx, "event edit", v.Caller, "event", now.ID, "world", now.WorldID, "changed", slices.Sorted(maps.Keys(changes)))
 			return s.SignIn.LeadTo(c, v.view.path("/events")+"#event-"+now.ID.String())
 		}
 		if !errors.Is(err, models.ErrEdited) {
@@ -176,15 +168,4 @@ func (s *Service) edit(c echo.Context, v visitor) error {
 		status, req.Code = http.StatusConflict, "edited_meanwhile"
 	}
 	return s.renderForm(c, status, v, now, f, form)
-}
-
-// auditEdit logs the names of members without their texts: a name or a description may be what had to go.
-func (s *Service) auditEdit(c echo.Context, v visitor, now models.Event, changes map[string]string) {
-	var changed []string
-	for _, member := range members {
-		if _, ok := changes[member]; ok {
-			changed = append(changed, member)
-		}
-	}
-	s.Observer.AuditLine(c.Request().Context(), "event edit", v.Caller, "event", now.ID, "world", now.WorldID, "changed", changed)
 }
