@@ -3,10 +3,8 @@ package ownevents
 import (
 	"cmp"
 	"context"
-	"maps"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -112,20 +110,7 @@ func (s *Service) showLists(c echo.Context, v visitor) error {
 	if events.Lists, err = s.lists(c.Request().Context(), v); err != nil {
 		return err
 	}
-	events.Worlds = worldsOf(events.Lists)
 	return s.render(c, http.StatusOK, v, events)
-}
-
-func worldsOf(lists []pages.EventList) []string {
-	worlds := make(map[string]bool)
-	for _, list := range lists {
-		for _, month := range list.Months {
-			for _, event := range month.Events {
-				worlds[event.World] = true
-			}
-		}
-	}
-	return slices.Sorted(maps.Keys(worlds))
 }
 
 // lists reads the lists of the view. They share the bounds of listEvents: thousands of events cost the database many times a write.

@@ -4,8 +4,7 @@ import "time"
 
 // Events are a user's events: the lists, a form, or the question whether to cancel an event.
 type Events struct {
-	World  string   // of all events, or ""
-	Worlds []string // of the shown events
+	World string // of all events, or ""
 	// All leads to the lists of all worlds, Back to both lists; "" if they are shown.
 	All, Back string
 	List      string // the shown list, "" for both
