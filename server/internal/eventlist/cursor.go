@@ -17,14 +17,14 @@ const (
 
 var strictBase64 = base64.RawURLEncoding.Strict()
 
-func writeCursor(world string, position models.Position) string {
+func WriteCursor(world string, position models.Position) string {
 	b := binary.BigEndian.AppendUint64(make([]byte, 0, cursorBytes), uint64(position.ScheduledAt.UnixMilli()))
 	b = append(b, position.ID[:]...)
 	return strictBase64.EncodeToString(append(b, cursorDigest(world, b)...))
 }
 
-// readCursor returns false for other texts than those of writeCursor for this world.
-func readCursor(world, text string) (models.Position, bool) {
+// ReadCursor returns false for other texts than those of WriteCursor for this world.
+func ReadCursor(world, text string) (models.Position, bool) {
 	if len(text) != strictBase64.EncodedLen(cursorBytes) { // the decoder would skip line breaks
 		return models.Position{}, false
 	}

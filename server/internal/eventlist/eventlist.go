@@ -111,7 +111,7 @@ func newListOptions(q Query) (models.ListOptions, error) {
 	}
 	if q.Params.Cursor != nil {
 		var ok bool
-		if options.After, ok = readCursor(q.World, *q.Params.Cursor); !ok {
+		if options.After, ok = ReadCursor(q.World, *q.Params.Cursor); !ok {
 			return options, ErrCursor
 		}
 	}
@@ -161,6 +161,6 @@ func (l *Lists) nextLink(key readKey, position models.Position) string {
 			b.WriteString(p.name + "=" + url.QueryEscape(p.value) + "&")
 		}
 	}
-	b.WriteString("cursor=" + writeCursor(key.world, position) + `>; rel="next"`)
+	b.WriteString("cursor=" + WriteCursor(key.world, position) + `>; rel="next"`)
 	return b.String()
 }

@@ -110,12 +110,12 @@ func FuzzCursor(f *testing.F) {
 			return
 		}
 		position := models.Position{ScheduledAt: time.UnixMilli(milli).UTC(), ID: models.ID(id)}
-		cursor := writeCursor(world, position)
-		got, ok := readCursor(world, cursor)
+		cursor := WriteCursor(world, position)
+		got, ok := ReadCursor(world, cursor)
 		if inRange := milli >= 0 && milli <= 253402300799999; ok != inRange || ok && got != position {
 			t.Errorf("%v becomes %v, %v", position, got, ok)
 		}
-		if _, ok := readCursor(world+"x", cursor); ok {
+		if _, ok := ReadCursor(world+"x", cursor); ok {
 			t.Error("a cursor of another world is taken")
 		}
 	})

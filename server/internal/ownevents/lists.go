@@ -1,19 +1,17 @@
 package ownevents
 
 import (
-	"cmp"
 	"context"
 	"net/http"
 	"net/url"
-	"strconv"
 	"strings"
-	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
 
 	"worldevents/models"
+	"worldevents/server/internal/eventlist"
 	"worldevents/server/internal/pages"
 )
 
@@ -34,7 +32,7 @@ type view struct {
 	world string // "" for all; may be invalid
 	list  string // made or joined, "" for both
 	past  bool
-	after models.Position // where the list begins, or zero
+	after string // the cursor where the list begins, or ""
 }
 
 // maxWorld bounds a world's id, in code points.
@@ -45,12 +43,14 @@ func isWorld(id string) bool {
 	return utf8.ValidString(id) && utf8.RuneCountInString(id) <= maxWorld && !strings.ContainsFunc(id, unicode.IsControl)
 }
 
-// readView reads a query, without an invalid list or position. An invalid world has no events.
+// readView reads a query, without an invalid list or cursor. An invalid world has no events.
 func readView(query url.Values) view {
 	v := view{world: query.Get("world"), past: query.Get("past") == "true"}
 	if list := query.Get("list"); list == made || list == joined {
 		v.list = list
-		v.after = parsePosition(query.Get("after"))
+		if _, ok := eventlist.ReadCursor(v.world, query.Get("after")); ok {
+			v.after = query.Get("after")
+		}
 	}
 	return v
 }
@@ -61,7 +61,7 @@ func (v view) path(path string, more ...string) string {
 	for i := 0; i < len(more); i += 2 {
 		query.Set(more[i], more[i+1])
 	}
-	for name, value := range map[string]string{"world": v.world, "list": v.list, "after": positionText(v.after)} {
+	for name, value := range map[string]string{"world": v.world, "list": v.list, "after": v.after} {
 		if value != "" {
 			query.Set(name, value)
 		}
@@ -75,32 +75,12 @@ func (v view) path(path string, more ...string) string {
 	return path + "?" + query.Encode()
 }
 
-// positionText is a position in a query, "" for zero.
-func positionText(p models.Position) string {
-	if p == (models.Position{}) {
-		return ""
-	}
-	return strconv.FormatInt(p.ScheduledAt.UnixMilli(), 10) + "." + p.ID.String()
-}
-
-// parsePosition reads a result of positionText, and returns zero for other texts.
-func parsePosition(text string) models.Position {
-	milliseconds, id, _ := strings.Cut(text, ".")
-	n, err := strconv.ParseInt(milliseconds, 10, 64)
-	at, badID := models.ParseID(id)
-	when := time.UnixMilli(n).UTC()
-	if cmp.Or(err, badID) != nil || when.Year() < 1970 || when.Year() > 9999 {
-		return models.Position{}
-	}
-	return models.Position{ScheduledAt: when, ID: at}
-}
-
 // showLists shows both lists, or that of the query.
 func (s *Service) showLists(c echo.Context, v visitor) error {
 	events := &pages.Events{World: v.view.world, List: v.view.list, Past: v.view.past}
 	if v.view.world != "" {
 		all := v.view
-		all.world, all.after = "", models.Position{}
+		all.world, all.after = "", ""
 		events.All = s.Pages.Base + all.path("/events")
 	}
 	if v.view.list != "" {
@@ -137,8 +117,9 @@ func (s *Service) list(ctx context.Context, v visitor, name string) (list pages.
 	var found []models.OwnEvent
 	var more bool
 	if isWorld(v.view.world) {
+		after, _ := eventlist.ReadCursor(v.view.world, v.view.after) // the zero position without one
 		found, more, err = s.Store.OwnEvents(ctx, models.OwnFilter{
-			User: v.UserID, Joined: name == joined, World: v.view.world, Past: v.view.past, After: v.view.after, Limit: pageSize,
+			User: v.UserID, Joined: name == joined, World: v.view.world, Past: v.view.past, After: after, Limit: pageSize,
 		})
 	}
 	if err != nil {
@@ -149,7 +130,7 @@ func (s *Service) list(ctx context.Context, v visitor, name string) (list pages.
 	if more {
 		last := found[len(found)-1]
 		next := at
-		next.after = models.Position{ScheduledAt: last.ScheduledAt, ID: last.ID}
+		next.after = eventlist.WriteCursor(v.view.world, models.Position{ScheduledAt: last.ScheduledAt, ID: last.ID})
 		list.More = s.Pages.Base + next.path("/events")
 	}
 	at.past = !at.past
@@ -170,7 +151,7 @@ func (s *Service) entry(v visitor, e models.OwnEvent, own bool) pages.Event {
 	entry := pages.Event{ID: e.ID.String(), World: e.WorldID, Name: e.Name, At: e.ScheduledAt.UTC(), Attendees: e.Attendees, CountedAll: e.Attendees < models.MaxAttendees}
 	entry.Calendar = s.Pages.Base + "/events/" + entry.ID + ".ics"
 	narrowed := v.view
-	narrowed.world, narrowed.after = e.WorldID, models.Position{}
+	narrowed.world, narrowed.after = e.WorldID, ""
 	entry.InWorld = s.Pages.Base + narrowed.path("/events")
 	if own {
 		entry.Edit = s.Pages.Base + v.view.path("/events/edit", "id", entry.ID)
