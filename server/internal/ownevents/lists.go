@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 
 	"github.com/labstack/echo/v4"
@@ -33,14 +32,6 @@ type view struct {
 	list  string // made or joined, "" for both
 	past  bool
 	after string // the cursor where the list begins, or ""
-}
-
-// maxWorld bounds a world's id, in code points.
-const maxWorld = 128
-
-// isWorld reports whether a world may have this id.
-func isWorld(id string) bool {
-	return utf8.ValidString(id) && utf8.RuneCountInString(id) <= maxWorld && !strings.ContainsFunc(id, unicode.IsControl)
 }
 
 // readView reads a query, without an invalid list or cursor. An invalid world has no events.
@@ -116,7 +107,7 @@ func (s *Service) lists(ctx context.Context, v visitor) (lists []pages.EventList
 func (s *Service) list(ctx context.Context, v visitor, name string) (list pages.EventList, err error) {
 	var found []models.OwnEvent
 	var more bool
-	if isWorld(v.view.world) {
+	if utf8.ValidString(v.view.world) && !strings.Contains(v.view.world, "\x00") { // PostgreSQL refuses other texts
 		after, _ := eventlist.ReadCursor(v.view.world, v.view.after) // the zero position without one
 		found, more, err = s.Store.OwnEvents(ctx, models.OwnFilter{
 			User: v.UserID, Joined: name == joined, World: v.view.world, Past: v.view.past, After: after, Limit: pageSize,
