@@ -63,6 +63,25 @@ func (c *Config) provider() []check {
 	}
 }
 
+// bearer is a token for the header Authorization (RFC 6750 section 2.1).
+var bearer = regexp.MustCompile(`^[A-Za-z0-9._~+/-]*=*$`)
+
+// worldAccess fills in WorldAccess.
+func (c *Config) worldAccess() []check {
+	u, err := url.Parse(c.WorldAccessURL)
+	valid := err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.Fragment == ""
+	used := c.WorldAccessURL != ""
+	if used && valid {
+		c.WorldAccess = u
+	}
+	return []check{
+		{"WORLD_ACCESS_URL", !used || valid, "must be an http or https address"},
+		{"WORLD_ACCESS_URL", !used || err != nil || u.User == nil, "must have no user and password: the token is WORLD_ACCESS_TOKEN"},
+		{c.Source("WORLD_ACCESS_TOKEN"), used || c.WorldAccessToken == "", "has no use without WORLD_ACCESS_URL"},
+		{c.Source("WORLD_ACCESS_TOKEN"), bearer.MatchString(c.WorldAccessToken), "must be a bearer token: letters, digits and -._~+/, and perhaps = at its end"},
+	}
+}
+
 func (c *Config) cookies() []check {
 	covers, suffix := true, false
 	if c.CookieDomain != "" && c.Base != nil {

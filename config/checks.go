@@ -39,7 +39,7 @@ func (c *Config) validate(needKey bool) []error {
 	return failed(
 		[]check{{"APP_ENV", c.Development || c.AppEnv == "production", "must be production or development"}},
 		c.listeners(), c.baseURL(), c.tls(), c.database(), c.jwtSecret(needKey), c.privateKeys(), c.lifetimes(),
-		c.origins("ALLOWED_ORIGINS", c.AllowedOrigins, isPageOrigin), c.origins("RETURN_ORIGINS", c.ReturnOrigins, isOrigin), c.pages(), c.provider(), c.cookies(),
+		c.origins("ALLOWED_ORIGINS", c.AllowedOrigins, isPageOrigin), c.origins("RETURN_ORIGINS", c.ReturnOrigins, isOrigin), c.pages(), c.provider(), c.worldAccess(), c.cookies(),
 		c.proxies(), c.limits(), c.logging(),
 		[]check{{"SHUTDOWN_TIMEOUT", c.ShutdownTimeout > 0, "must be more than 0"}},
 	)

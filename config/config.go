@@ -40,7 +40,7 @@ type Config struct {
 	HSTS string `env:"HSTS" envDefault:"max-age=31536000; includeSubDomains"`
 	// DatabaseURL is sqlite:PATH or postgres://…
 	DatabaseURL string `env:"DATABASE_URL" envDefault:"sqlite:worldevents.db"`
-	// DatabaseURLFile, JWTSecretFile and OIDCClientSecretFile are files with the setting of the same name, which Load fills in.
+	// DatabaseURLFile, and all settings with File below, are files with the setting of the same name, which Load fills in.
 	DatabaseURLFile string `env:"DATABASE_URL_FILE"`
 	// RequireDatabase has serve refuse to make a database.
 	RequireDatabase bool `env:"REQUIRE_DATABASE" envDefault:"false"`
@@ -82,6 +82,11 @@ type Config struct {
 	OIDCScopes string `env:"OIDC_SCOPES" envDefault:"openid profile"`
 	// OIDCUsernameClaim is the claim that new users are named after.
 	OIDCUsernameClaim string `env:"OIDC_USERNAME_CLAIM" envDefault:"preferred_username"`
+	// WorldAccessURL is where the system that owns the worlds answers who may come in; empty means that everybody may.
+	WorldAccessURL string `env:"WORLD_ACCESS_URL"`
+	// WorldAccessToken is the bearer token for it.
+	WorldAccessToken     string `env:"WORLD_ACCESS_TOKEN"`
+	WorldAccessTokenFile string `env:"WORLD_ACCESS_TOKEN_FILE"`
 	// ReturnOrigins are the exact origins, besides the service's own paths, that a sign-in may lead back to.
 	ReturnOrigins []string `env:"RETURN_ORIGINS"`
 	// TrustedProxies are networks whose X-Forwarded-For is believed, as CIDRs, comma-separated.
@@ -119,6 +124,7 @@ type Config struct {
 	Development bool           `env:"-"`
 	ListenAddrs []string       `env:"-"`
 	Base        *url.URL       `env:"-"`
+	WorldAccess *url.URL       `env:"-"` // nil without WorldAccessURL
 	Keys        [][]byte       `env:"-"`
 	Proxies     []netip.Prefix `env:"-"`
 	// Ed25519Keys are those of JWTPrivateKeyFile.

@@ -11,7 +11,7 @@ import (
 )
 
 // fromFiles are the settings whose value may be in a file, which the setting with fileSuffix names.
-var fromFiles = []string{"DATABASE_URL", "JWT_SECRET", "OIDC_CLIENT_SECRET"}
+var fromFiles = []string{"DATABASE_URL", "JWT_SECRET", "OIDC_CLIENT_SECRET", "WORLD_ACCESS_TOKEN"}
 
 const fileSuffix = "_FILE"
 

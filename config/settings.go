@@ -35,8 +35,10 @@ func mask(name, text string) string {
 	switch {
 	case strings.HasSuffix(name, fileSuffix) && isNoPath(text):
 		return masked
-	case strings.HasSuffix(name, "_SECRET") && text != "":
+	case (strings.HasSuffix(name, "_SECRET") || strings.HasSuffix(name, "_TOKEN")) && text != "":
 		return masked + strings.Repeat(","+masked, strings.Count(text, ","))
+	case name == "WORLD_ACCESS_URL" && strings.ContainsAny(text, "?@"):
+		return masked // its query may be a key
 	case name == "DATABASE_URL" && !strings.HasPrefix(text, "sqlite:"):
 		u, err := url.Parse(text)
 		if err != nil || u.Host == "" && u.Opaque != "" || strings.Contains(u.Path+u.RawQuery, "@") {

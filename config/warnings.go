@@ -11,7 +11,7 @@ import (
 )
 
 // ours are first words of our settings that other programs seldom use.
-var ours = []string{"ACME", "ALLOWED", "COOKIE", "JWT", "OIDC", "REFRESH", "RETURN", "SHUTDOWN", "TRUSTED"}
+var ours = []string{"ACME", "ALLOWED", "COOKIE", "JWT", "OIDC", "REFRESH", "RETURN", "SHUTDOWN", "TRUSTED", "WORLD"}
 
 // unknown returns a warning for each variable of .env, or with a word of ours, that is no setting.
 func (c *Config) unknown() (warnings []string) {
@@ -48,6 +48,7 @@ func (c *Config) warnings() []string {
 		{production && c.RefreshReuseLeeway < clientRetry, "REFRESH_REUSE_LEEWAY is below 20s: an ordinary client that repeats a refresh may end its user's session"},
 		{production && files < c.MaxWaiting+2*c.MaxInFlight, fmt.Sprintf("%d files may be open, and MAX_WAITING and twice MAX_IN_FLIGHT together are more: raise LimitNOFILE of systemd, or ulimit -n", files)},
 		{production && slices.Contains(c.AllowedOrigins, "https://localhost"), "ALLOWED_ORIGINS has https://localhost: so does every app of Capacitor for Android, and whatever a user's own machine serves there may call this service as that user"},
+		{production && c.WorldAccess != nil && c.WorldAccess.Scheme == "http", "WORLD_ACCESS_URL is plain http: whoever is on the way reads the token, and can let anybody in"},
 		{production && c.OIDCIssuer == "", "OIDC_ISSUER is not set: nobody can sign in but through the command session issue"},
 	} {
 		if row.when {

@@ -50,12 +50,15 @@ func (e BodyTooLargeErrorCode) Valid() bool {
 // Defines values for ForbiddenErrorCode.
 const (
 	ForbiddenErrorCodeCrossOrigin ForbiddenErrorCode = "cross_origin"
+	ForbiddenErrorCodeForbidden   ForbiddenErrorCode = "forbidden"
 )
 
 // Valid indicates whether the value is a known member of the ForbiddenErrorCode enum.
 func (e ForbiddenErrorCode) Valid() bool {
 	switch e {
 	case ForbiddenErrorCodeCrossOrigin:
+		return true
+	case ForbiddenErrorCodeForbidden:
 		return true
 	default:
 		return false
@@ -362,7 +365,8 @@ type EventList struct {
 	Events []WorldEvent `json:"events"`
 }
 
-// ForbiddenError The request comes from a page of another origin, or is a prefetch.
+// ForbiddenError `cross_origin`: the request comes from a page of another origin, or is a prefetch. `forbidden`: the owner of the world
+// keeps the user out; only listEvents, createEvent and joinEvent return it.
 type ForbiddenError struct {
 	// Error A text for people. It may change at any time.
 	Error string `json:"error"`
@@ -739,7 +743,8 @@ type BadRequest = BadRequestError
 // Example: {"code":"body_too_large","error":"The body is larger than 64 KiB, or does not end","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type BodyTooLarge = BodyTooLargeError
 
-// Forbidden The request comes from a page of another origin, or is a prefetch.
+// Forbidden `cross_origin`: the request comes from a page of another origin, or is a prefetch. `forbidden`: the owner of the world
+// keeps the user out; only listEvents, createEvent and joinEvent return it.
 //
 // Example: {"code":"cross_origin","error":"Cross-origin request refused","requestId":"5f0c1e9b-7d2a-4c3e-8f6a-1b0d9c7e4f21"}
 type Forbidden = ForbiddenError

@@ -125,9 +125,29 @@ func (s *Store) createInSQLite(caller Caller, e Event) []batch.Statement {
 		SELECT last_insert_rowid(), ?, number, username FROM users WHERE id = ? AND changes() > 0`, now, caller.UserID)}
 }
 
+// WorldOf returns the world of an event for a caller. It returns ErrSignedOut or ErrNoEvent.
+func (s *Store) WorldOf(ctx context.Context, caller Caller, event ID) (world string, err error) {
+	var active bool
+	err = s.read(ctx, func(tx *gorm.DB) error {
+		return scan(tx.Raw("SELECT ?, coalesce((SELECT world_id FROM events WHERE id = ?), '')", caller.isActive(), event), &active, &world)
+	})
+	switch {
+	case err == nil && !active:
+		err = ErrSignedOut
+	case err == nil && world == "":
+		err = ErrNoEvent
+	}
+	return world, wrap(err, "find the world of event %s", event)
+}
+
 // JoinEvent adds the caller's RSVP. A second RSVP meets the unique key and changes nothing, in any race. It returns ErrSignedOut or ErrNoEvent.
 func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
-	_, err := s.attend(ctx, batch.Joins, caller, event, `
+	return s.JoinEventOf(ctx, caller, event, "")
+}
+
+// JoinEventOf is JoinEvent for an event of this world, or of any if it is "".
+func (s *Store) JoinEventOf(ctx context.Context, caller Caller, event ID, world string) error {
+	_, err := s.attend(ctx, batch.Joins, caller, event, world, `
 		INSERT INTO rsvps (event_number, created_at, user_number, username)
 		SELECT event.number, ?, caller.number, caller.username FROM event, caller WHERE true ON CONFLICT DO NOTHING`, s.timestamp())
 	return wrap(err, "join event %s", event)
@@ -135,18 +155,27 @@ func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
 
 // LeaveEvent removes the caller's RSVP, and reports whether there was one. It returns ErrSignedOut or ErrNoEvent.
 func (s *Store) LeaveEvent(ctx context.Context, caller Caller, event ID) (left bool, err error) {
-	left, err = s.attend(ctx, batch.Leaves, caller, event, `
+	left, err = s.attend(ctx, batch.Leaves, caller, event, "", `
 		DELETE FROM rsvps WHERE event_number = (SELECT number FROM event) AND user_number = (SELECT number FROM caller)`)
 	return left, wrap(err, "leave event %s", event)
 }
 
+// The two tables of attend's statements: for an event in any world, and in one.
+const (
+	withEvent   = "WITH event AS (SELECT number FROM events WHERE id = ?)" + withCaller
+	withEventOf = "WITH event AS (SELECT number FROM events WHERE id = ? AND world_id = ?)" + withCaller
+	withCaller  = ", caller AS (SELECT number, username FROM users WHERE id = ? AND ?)"
+)
+
 // attend runs a statement that changes the caller's RSVP, and reports whether it did. The statement has two tables: event, which is empty
 // if there is none, and caller, which is empty if they are not active. The same snapshot shows why nothing changed. An RSVP that it does
 // not show, because another call has just added or removed it, is as wanted.
-func (s *Store) attend(ctx context.Context, kind batch.Kind, caller Caller, event ID, statement string, vars ...any) (changed bool, err error) {
-	const with = "WITH event AS (SELECT number FROM events WHERE id = ?), caller AS (SELECT number, username FROM users WHERE id = ? AND ?)"
+func (s *Store) attend(ctx context.Context, kind batch.Kind, caller Caller, event ID, world, statement string, vars ...any) (changed bool, err error) {
+	with, who := withEvent, []any{event, caller.UserID, caller.isActive()}
+	if world != "" {
+		with, who = withEventOf, []any{event, world, caller.UserID, caller.isActive()}
+	}
 	const found = " SELECT EXISTS (SELECT 1 FROM caller), EXISTS (SELECT 1 FROM event), "
-	who := []any{event, caller.UserID, caller.isActive()}
 	vars = append(who, vars...)
 	statements := []batch.Statement{s.statement(with+", changed AS ("+statement+" RETURNING 1)"+found+"EXISTS (SELECT 1 FROM changed)", vars...)}
 	if s.file != nil { // SQLite allows no change in a WITH

@@ -133,6 +133,18 @@ func lockUser(query *gorm.DB) (User, error) {
 	return readUser(query.Clauses(clause.Locking{Strength: "NO KEY UPDATE"}))
 }
 
+// FindCaller returns the user of a caller, or ErrSignedOut.
+func (s *Store) FindCaller(ctx context.Context, caller Caller) (user User, err error) {
+	err = s.read(ctx, func(tx *gorm.DB) error {
+		user, err = readUser(tx.Where("id = ? AND ?", caller.UserID, caller.isActive()))
+		return err
+	})
+	if errors.Is(err, ErrNoUser) {
+		err = ErrSignedOut
+	}
+	return user, wrap(err, "find user")
+}
+
 // readUser is lockUser without the lock. SQLite needs none, because it has one writer.
 func readUser(query *gorm.DB) (User, error) {
 	var user User

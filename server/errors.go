@@ -18,6 +18,7 @@ import (
 	"worldevents/server/internal/oidc"
 	"worldevents/server/internal/session"
 	"worldevents/server/internal/signin"
+	"worldevents/server/internal/worlds"
 )
 
 // problem is an error as a client sees it. Any other error becomes errInternal.
@@ -54,6 +55,7 @@ var (
 	errExpired     = &problem{status: 401, code: "token_expired", message: "Not authenticated"}
 	errToken       = &problem{status: 401, code: "invalid_token", message: "Not authenticated"}
 	errCrossOrigin = &problem{status: 403, code: "cross_origin", message: "Cross-origin request refused"}
+	errForbidden   = &problem{status: 403, code: "forbidden", message: "The owner of this world does not let you do this"}
 	errUnknownHost = &problem{status: 403, code: "unknown_host", message: "In development people sign in at localhost, an IP address or the host of BASE_URL alone"}
 	errNoEvent     = &problem{status: 404, code: "event_not_found", message: "No such event"}
 	errKeyUsed     = &problem{status: 409, code: "idempotency_conflict", message: "Another event was created with this Idempotency-Key"}
@@ -70,6 +72,7 @@ var (
 	errRate        = &problem{status: 429, code: "rate_limited", message: "Too many requests"}
 	errOverloaded  = &problem{status: 503, code: "overloaded", message: "Overloaded"}
 	errUnavailable = &problem{status: 503, code: "overloaded", message: "Database unavailable"}
+	errWorlds      = &problem{status: 503, code: "overloaded", message: "The owner of the worlds does not answer"}
 	errStarting    = &problem{status: 503, code: "overloaded", message: "Starting"}
 	errInternal    = &problem{status: 500, code: "internal", message: "Internal error"}
 )
@@ -88,6 +91,8 @@ var problems = []struct {
 	{models.ErrUnreachable, errUnavailable},
 	{models.ErrNotWritten, errUnavailable},
 	{models.ErrUnwritable, errUnavailable},
+	{worlds.ErrForbidden, errForbidden},
+	{worlds.ErrUnknown, errWorlds},
 	{contract.ErrMediaType, errMediaType},
 	{contract.ErrTooLarge, errTooLarge},
 	{contract.ErrMalformed, errMalformed},

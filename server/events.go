@@ -54,6 +54,9 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 		if err != nil {
 			return nil, err
 		}
+		if s.worlds != nil {
+			list.MayGo = func() error { return s.enter(req, r.ID, "list") }
+		}
 		req.Forget()
 		return watchResponse{list, req}, nil
 	}
@@ -83,10 +86,10 @@ func (r watchResponse) VisitListEventsResponse(w http.ResponseWriter) error {
 	return err
 }
 
-// JoinEvent adds the user's RSVP.
+// JoinEvent adds the user's RSVP. Where the owner of worlds was asked, the event must be of the world asked about.
 func (s *Server) JoinEvent(ctx context.Context, r gen.JoinEventRequestObject) (gen.JoinEventResponseObject, error) {
 	req := requestFrom(ctx)
-	if err := s.store.JoinEvent(ctx, req.caller, req.event(r.ID)); err != nil {
+	if err := s.store.JoinEventOf(ctx, req.caller, req.event(r.ID), req.WorldID); err != nil {
 		return nil, err
 	}
 	return gen.JoinEvent200JSONResponse{Body: success}, nil

@@ -58,6 +58,11 @@ type Options struct {
 	// ReturnOrigins are the exact origins, besides the service itself, that a sign-in may lead back to. Pages link to the first.
 	ReturnOrigins []string
 
+	// WorldAccess is where to ask the system that owns the worlds before an operation on one, with WorldToken, unless that is ""; nil means
+	// that it is not asked.
+	WorldAccess *url.URL
+	WorldToken  string
+
 	// HSTS is the header Strict-Transport-Security; empty means none, and so does Development.
 	HSTS string
 	// CertificateExpiry returns when the public certificate expires, for metrics; nil means that there is none.

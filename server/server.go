@@ -20,6 +20,7 @@ import (
 	"worldevents/server/internal/pages"
 	"worldevents/server/internal/session"
 	"worldevents/server/internal/signin"
+	"worldevents/server/internal/worlds"
 )
 
 // Server is the service behind its two listeners.
@@ -38,6 +39,7 @@ type Server struct {
 	ownEvents *ownevents.Service // nil without the page
 	baseURL   string             // the public address, without a slash at its end
 	provider  *oidc.Provider     // nil without OIDC
+	worlds    *worlds.Owner      // nil if nobody owns the worlds
 	now       func() time.Time
 
 	// Public is for the internet, Admin for the operator.
@@ -84,6 +86,10 @@ func New(o Options) (*Server, error) {
 		_, issuer, _ := strings.Cut(o.OIDC.Issuer, "://")
 		ofPages.Provider, _, _ = strings.Cut(issuer, "/")
 	}
+	if o.WorldAccess != nil {
+		s.worlds = worlds.New(*o.WorldAccess, o.Store.FindCaller, s.now)
+		s.worlds.SetToken(o.WorldToken)
+	}
 	s.pages = pages.New(ofPages)
 	requests := newRates[string](o.RateLimit, int(math.Ceil(o.RateLimit)))
 	s.signIn = signin.New(signin.Options{
@@ -129,7 +135,7 @@ func (s *Server) route(o Options, browsers *browserRules, requests *rates[string
 		before(canonicalPath),
 	))
 	// Then each operation's own middleware; then its handler below.
-	gen.RegisterHandlersWithOptions(e, gen.NewStrictHandler(s, nil), gen.RegisterHandlersOptions{
+	gen.RegisterHandlersWithOptions(e, gen.NewStrictHandler(s, []gen.StrictMiddlewareFunc{s.askOwner}), gen.RegisterHandlersOptions{
 		OperationMiddlewares: s.operationMiddlewares(o.Contract.operations, writes, setStoreDeadline(o.Store.Timeout())),
 	})
 	rejectExtraSegments(e)
@@ -157,6 +163,11 @@ func (s *Server) registerMetrics() {
 	held["requests"], held["connections"] = s.places.Held, s.conns.Held
 	if s.provider != nil {
 		held["sign_ins"] = s.provider.Held
+	}
+	if s.worlds != nil {
+		questions, gauges := s.worlds.Metrics()
+		s.observer.Register(questions)
+		maps.Copy(held, gauges)
 	}
 	s.observer.RegisterHeld(held)
 }

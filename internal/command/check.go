@@ -31,7 +31,7 @@ func (c *checked) add(level inspect.Level, about, text string) {
 	c.Findings = append(c.Findings, inspect.Finding{Level: level, About: about, Text: strings.Join(strings.Fields(text), " ")})
 }
 
-// Run looks at settings, database, certificate and identity provider. It skips a part whose own settings are wrong, and goes on with the
+// Run looks at settings, database, certificate, identity provider and the owner of the worlds. It skips a part whose own settings are wrong, and goes on with the
 // others, so that an operator fixes everything at once.
 func (Check) Run() error {
 	ctx := interruptible()
@@ -53,6 +53,16 @@ func (Check) Run() error {
 			result.add(inspect.Fault, "OIDC_ISSUER", err.Error())
 		} else {
 			result.add(inspect.Fine, "OIDC_ISSUER", fmt.Sprintf("publishes its endpoints, and keys of which %d can be used", keys))
+		}
+	}
+	if c.WorldAccess != nil && !strings.Contains(fmt.Sprint(problems), "WORLD_ACCESS_") {
+		switch allowed, err := server.CheckWorlds(*c.WorldAccess, c.WorldAccessToken); {
+		case err != nil:
+			result.add(inspect.Fault, "WORLD_ACCESS_URL", err.Error())
+		case allowed:
+			result.add(inspect.Warning, "WORLD_ACCESS_URL", "says yes to anybody: a user and a world that do not exist were let in")
+		default:
+			result.add(inspect.Fine, "WORLD_ACCESS_URL", "answers, and keeps out a user that does not exist")
 		}
 	}
 	return result.print()

@@ -62,7 +62,7 @@ func Server(c *config.Config, text Contract, store *models.Store, log, accessLog
 		Development: c.Development, BaseURL: c.Base, Docs: c.Docs, EventsPage: c.EventsPage, BrandName: c.BrandName, SecurityContacts: c.SecurityContacts,
 		Keys: c.Keys, PrivateKeys: c.Ed25519Keys.Private, PublicKeys: c.Ed25519Keys.Public, Issuer: c.JWTIssuer, Audience: c.JWTAudience, JWTTTL: c.JWTTTL,
 		CookieDomain: c.CookieDomain, CookiePartitioned: c.CookiePartitioned,
-		OIDC: Provider(c), ReturnOrigins: c.ReturnOrigins,
+		OIDC: Provider(c), ReturnOrigins: c.ReturnOrigins, WorldAccess: c.WorldAccess, WorldToken: c.WorldAccessToken,
 		AdminHosts: append(c.AdminHosts, adminHost),
 		HSTS:       c.HSTS, AllowedOrigins: c.AllowedOrigins, TrustedProxies: c.Proxies,
 		RateLimit: c.RateLimit, WriteRate: c.WriteRate, MaxInFlight: c.MaxInFlight, MaxConnections: c.ConnectionLimit(), MaxWatches: c.MaxWaiting, ListCache: c.ListCache << 20,

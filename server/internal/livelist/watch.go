@@ -31,6 +31,8 @@ type Watch struct {
 	until  time.Time
 	turn   atomic.Bool
 
+	// MayGo returns an error once the caller may not have the list any more; nil means that they always may.
+	MayGo func() error
 	// NewsWait is the wait for news, and QueueWait that for turns. Both are known after Write.
 	NewsWait, QueueWait time.Duration
 }
@@ -107,11 +109,17 @@ func (p *Watch) run(w http.ResponseWriter, v *watcher) error {
 			p.endTurn()
 			beforeAwait()
 			why, written = p.await(v, timer)
+			control.SetWriteDeadline(time.Now().Add(answerTimeout))
+			if p.MayGo != nil && why != gone {
+				if err := p.MayGo(); err != nil {
+					counts.count(revoked)
+					return err
+				}
+			}
 			if why == changed || why == elapsed {
 				continue
 			}
 			counts.count(why)
-			control.SetWriteDeadline(time.Now().Add(answerTimeout))
 			unchanged.Write(w, true) // also to a client that has only closed its side: it looks like one that is gone
 			return nil
 		}

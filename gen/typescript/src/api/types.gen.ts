@@ -158,10 +158,12 @@ export type UnauthorizedError = ApiError & {
 };
 
 /**
- * The request comes from a page of another origin, or is a prefetch.
+ * `cross_origin`: the request comes from a page of another origin, or is a prefetch. `forbidden`: the owner of the world
+ * keeps the user out; only listEvents, createEvent and joinEvent return it.
+ *
  */
 export type ForbiddenError = ApiError & {
-    code: 'cross_origin';
+    code: 'cross_origin' | 'forbidden';
 };
 
 /**

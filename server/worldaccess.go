@@ -1,0 +1,76 @@
+package server
+
+import (
+	"errors"
+	"net/url"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"worldevents/gen"
+	"worldevents/models"
+	"worldevents/server/internal/worlds"
+)
+
+// SetWorldToken replaces Options.WorldToken.
+func (s *Server) SetWorldToken(token string) {
+	if s.worlds != nil {
+		s.worlds.SetToken(token)
+	}
+}
+
+// CheckWorlds asks for a user and a world that are made up, and reports whether they are let in.
+func CheckWorlds(at url.URL, token string) (allowed bool, err error) {
+	o := worlds.New(at, nil, time.Now)
+	o.SetToken(token)
+	return o.Check()
+}
+
+// askOwner asks the owner of the worlds, if there is one, before the operations on a world.
+func (s *Server) askOwner(next gen.StrictHandlerFunc, _ string) gen.StrictHandlerFunc {
+	if s.worlds == nil {
+		return next
+	}
+	return func(c echo.Context, operation any) (any, error) {
+		req := requestFrom(c.Request().Context())
+		var err error
+		switch operation := operation.(type) {
+		case gen.ListEventsRequestObject:
+			err = s.enter(req, operation.ID, "list")
+		case gen.CreateEventRequestObject:
+			err = s.enter(req, operation.ID, "create")
+		case gen.JoinEventRequestObject:
+			return s.joinWhereAllowed(req, req.event(operation.ID), func() (any, error) { return next(c, operation) })
+		}
+		if err != nil {
+			return nil, err
+		}
+		return next(c, operation)
+	}
+}
+
+// enter asks for the caller. Its time does not count as that of the request's store calls.
+func (s *Server) enter(req *request, world, action string) error {
+	req.WorldID = world
+	begin := time.Now()
+	err := s.worlds.Allow(s.store.WithDeadline(req), req.caller, world, action)
+	req.storeDeadline = req.storeDeadline.Add(time.Since(begin))
+	return err
+}
+
+// joinWhereAllowed joins an event of the world that was asked about. An event that an operator has moved meanwhile is asked about again, once.
+func (s *Server) joinWhereAllowed(req *request, event models.ID, join func() (any, error)) (joined any, err error) {
+	for range 2 {
+		var world string
+		if world, err = s.store.WorldOf(req, req.caller, event); err != nil {
+			return nil, err
+		}
+		if err = s.enter(req, world, "join"); err != nil {
+			return nil, err
+		}
+		if joined, err = join(); !errors.Is(err, models.ErrNoEvent) {
+			break
+		}
+	}
+	return joined, err
+}
