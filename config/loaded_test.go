@@ -19,6 +19,7 @@ func TestDefaults(t *testing.T) {
 		"REFRESH_TOKEN_TTL": "720h0m0s", "REFRESH_REUSE_LEEWAY": "1m0s", "SESSIONS_PER_USER": "1", "SESSION_MAX_AGE": "0s",
 		"ALLOWED_ORIGINS": "", "COOKIE_DOMAIN": "", "COOKIE_PARTITIONED": "false", "RETURN_ORIGINS": "", "BRAND_NAME": "worldevents", "SECURITY_CONTACT": "", "TRUSTED_PROXIES": "",
 		"OIDC_ISSUER": "", "OIDC_CLIENT_ID": "", "OIDC_CLIENT_SECRET": "", "OIDC_CLIENT_SECRET_FILE": "", "OIDC_SCOPES": "openid profile", "OIDC_USERNAME_CLAIM": "preferred_username",
+		"WORLD_ACCESS_URL": "", "WORLD_ACCESS_TOKEN": "", "WORLD_ACCESS_TOKEN_FILE": "",
 		"RATE_LIMIT": "0", "WRITE_RATE": "10", "MAX_IN_FLIGHT": "2048", "MAX_WAITING": "10000", "MAX_CONNECTIONS": "0", "LIST_CACHE": "64", "DOCS": "true", "EVENTS_PAGE": "true", "LOG_LEVEL": "INFO", "LOG_FORMAT": "json", "ACCESS_LOG": "all", "SHUTDOWN_TIMEOUT": "10s",
 	}
 	servicetest.Is(t, mustLoad(t, "JWT_SECRET="+key).Settings(), want, "the settings")
@@ -74,6 +75,10 @@ func TestSettingsAreMasked(t *testing.T) {
 		{"DATABASE_URL=sqlite:/var/lib/we.db", "DATABASE_URL", "sqlite:/var/lib/we.db"},
 		{"JWT_SECRET=\nJWT_SECRET_FILE=" + key, "JWT_SECRET_FILE", "xxxxx"},
 		{"DATABASE_URL_FILE=postgres://u:" + hidden + "@h/d", "DATABASE_URL_FILE", "xxxxx"},
+		{"WORLD_ACCESS_URL=https://worlds.example.org/may\nWORLD_ACCESS_TOKEN=" + hidden, "WORLD_ACCESS_TOKEN", "xxxxx"},
+		{"WORLD_ACCESS_URL=https://worlds.example.org/may", "WORLD_ACCESS_URL", "https://worlds.example.org/may"},
+		{"WORLD_ACCESS_URL=https://worlds.example.org/may?key=" + hidden, "WORLD_ACCESS_URL", "xxxxx"},
+		{"WORLD_ACCESS_URL=https://u:" + hidden + "@worlds.example.org/may", "WORLD_ACCESS_URL", "xxxxx"},
 		{"OIDC_CLIENT_SECRET_FILE=" + hidden, "OIDC_CLIENT_SECRET_FILE", hidden}, // which may be the name of a file
 	} {
 		setEnv(t, development, test.settings)
@@ -122,6 +127,8 @@ func TestWarnings(t *testing.T) {
 		{production + "\nREFRESH_TOKEN_TTL=10s", []string{leeway}},
 		{production + "\nACME_DIRECTORY=https://ca.example.org/directory", []string{"ACME_DIRECTORY has no effect without TLS=acme"}},
 		{production + "\nTLS=acme\nACME_DIRECTORY=https://ca.example.org/directory", nil},
+		{production + "\nWORLD_ACCESS_URL=http://worlds.example.org/may?x=y", []string{"WORLD_ACCESS_URL is plain http: whoever is on the way reads the token, and can let anybody in"}},
+		{production + "\nWORLD_ACCESS_URL=https://worlds.example.org/may?x=y\nWORLD_ACCESS_TOKEN=abc-._~+/1==", nil},
 		{production + "\nADMIN_ADDR=:9090", []string{everywhere}},
 		{production + "\nADMIN_ADDR=0.0.0.0:9090", nil}, // as the image has it
 		{production + "\nADMIN_ADDR=[::]:9090\nSHUTDOWN_TIMEOUT=25s", nil},

@@ -120,6 +120,22 @@ func TestCheckProvider(t *testing.T) {
 	}
 }
 
+// An owner of worlds must answer, and not let in whoever does not exist.
+func TestCheckOwnerOfWorlds(t *testing.T) {
+	t.Parallel()
+	for status, want := range map[int]string{204: "warning says yes to anybody", 403: "ok answers", 500: "fault HTTP status 500"} {
+		owner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Header.Get("Authorization") != "Bearer t0ken" {
+				status = http.StatusTeapot
+			}
+			w.WriteHeader(status)
+		}))
+		defer owner.Close()
+		level, words, _ := strings.Cut(want, " ")
+		servicetest.Finds(t, servicetest.NewProgram(t, "WORLD_ACCESS_URL="+owner.URL+"/may?x=y", "WORLD_ACCESS_TOKEN=t0ken"), level, "^WORLD_ACCESS_URL: .*"+words)
+	}
+}
+
 // Damage that the service would not notice at once is a fault.
 func TestCheckDamage(t *testing.T) {
 	for words, damage := range map[string][]string{

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -297,4 +298,35 @@ func TestSecretFiles(t *testing.T) {
 	} {
 		servicetest.Is(t, checked.Settings[name], want, "check: %s", name)
 	}
+}
+
+// Questions to the owner of the worlds have the token that its file has now.
+func TestReloadWorldToken(t *testing.T) {
+	t.Parallel()
+	sent := make(chan string, 1)
+	owner := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		sent <- r.Header.Get("Authorization")
+		w.Header().Set("Cache-Control", "no-store")
+	}))
+	defer owner.Close()
+	p := servicetest.NewProgram(t, "WORLD_ACCESS_URL="+owner.URL, "WORLD_ACCESS_TOKEN_FILE=token", "LOG_FORMAT=json")
+	write := func(token string) {
+		servicetest.NoError(t, os.WriteFile(filepath.Join(p.Dir, "token"), []byte(token+"\n"), 0o600))
+	}
+	write("f1rst")
+	s := p.ServeReady()
+	alice := p.Issue("alice")
+	asks := func(want string) {
+		t.Helper()
+		s.Is(200, "GET", servicetest.Plaza, "", alice)
+		servicetest.Is(t, <-sent, "Bearer "+want, "the header Authorization")
+	}
+	asks("f1rst")
+	write("n3xt")
+	s.HangUp(`WORLD_ACCESS_TOKEN_FILE was read again","changed":true`)
+	asks("n3xt")
+	write("")
+	s.HangUp(`WORLD_ACCESS_TOKEN_FILE stays as it is`)
+	asks("n3xt")
+	servicetest.Lacks(t, s.Log.String(), "f1rst", "n3xt")
 }
