@@ -69,16 +69,14 @@ var bearer = regexp.MustCompile(`^[A-Za-z0-9._~+/-]*=*$`)
 // worldAccess fills in WorldAccess.
 func (c *Config) worldAccess() []check {
 	u, err := url.Parse(c.WorldAccessURL)
-	valid := err == nil && (u.Scheme == "https" || u.Scheme == "http") && u.Hostname() != "" && u.Fragment == ""
-	used := c.WorldAccessURL != ""
-	if used && valid {
+	if err == nil && c.WorldAccessURL != "" && parseHTTPURL(strings.TrimSuffix(c.WorldAccessURL, "?"+u.RawQuery)) != nil {
 		c.WorldAccess = u
 	}
+	token := c.Source("WORLD_ACCESS_TOKEN")
 	return []check{
-		{"WORLD_ACCESS_URL", !used || valid, "must be an http or https address"},
-		{"WORLD_ACCESS_URL", !used || err != nil || u.User == nil, "must have no user and password: the token is WORLD_ACCESS_TOKEN"},
-		{c.Source("WORLD_ACCESS_TOKEN"), used || c.WorldAccessToken == "", "has no use without WORLD_ACCESS_URL"},
-		{c.Source("WORLD_ACCESS_TOKEN"), bearer.MatchString(c.WorldAccessToken), "must be a bearer token: letters, digits and -._~+/, and perhaps = at its end"},
+		{"WORLD_ACCESS_URL", c.WorldAccessURL == "" || c.WorldAccess != nil, "must be an http or https address without a user: the token is WORLD_ACCESS_TOKEN"},
+		{token, c.WorldAccessURL != "" || c.WorldAccessToken == "", "has no use without WORLD_ACCESS_URL"},
+		{token, bearer.MatchString(c.WorldAccessToken), "must be a bearer token: letters, digits and -._~+/, and perhaps = at its end"},
 	}
 }
 

@@ -198,10 +198,10 @@ var refused = []struct {
 	}},
 	{"OIDC_SCOPES: must name openid, and what else to ask for, separated by spaces", []string{production + "\nOIDC_SCOPES=profile email", production + "\nOIDC_SCOPES=openid,email"}},
 
-	{"WORLD_ACCESS_URL: must be an http or https address", []string{
+	{"WORLD_ACCESS_URL: must be an http or https address without a user: the token is WORLD_ACCESS_TOKEN", []string{
+		"WORLD_ACCESS_URL=https://me:" + hidden + "@worlds.example.org", "WORLD_ACCESS_URL=https://worlds.example.org/?x#y",
 		"WORLD_ACCESS_URL=worlds.example.org", "WORLD_ACCESS_URL=ftp://worlds.example.org", "WORLD_ACCESS_URL=https://", "WORLD_ACCESS_URL=https://worlds.example.org/#x", "WORLD_ACCESS_URL=https://x.org/%zz",
 	}},
-	{"WORLD_ACCESS_URL: must have no user and password: the token is WORLD_ACCESS_TOKEN", []string{"WORLD_ACCESS_URL=https://me:" + hidden + "@worlds.example.org"}},
 	{"WORLD_ACCESS_TOKEN: has no use without WORLD_ACCESS_URL", []string{"WORLD_ACCESS_TOKEN=" + hidden}},
 	{"WORLD_ACCESS_TOKEN: must be a bearer token: letters, digits and -._~+/, and perhaps = at its end", []string{
 		"WORLD_ACCESS_URL=https://worlds.example.org\nWORLD_ACCESS_TOKEN=" + hidden + " x", "WORLD_ACCESS_URL=https://worlds.example.org\nWORLD_ACCESS_TOKEN=Bearer " + hidden,

@@ -99,10 +99,10 @@ func TestOwnWrites(t *testing.T) {
 		}{
 			{"create by nobody", create(nobody, "w"), true, false},
 			{"create", create(alice, "w"), false, true},
-			{"join", func() error { return e.JoinEvent(ctx, bob, event) }, false, true},
-			{"join again", func() error { return e.JoinEvent(ctx, bob, event) }, false, false},
-			{"join by nobody", func() error { return e.JoinEvent(ctx, nobody, event) }, true, false},
-			{"join nothing", func() error { return e.JoinEvent(ctx, bob, models.ID{2}) }, true, false},
+			{"join", func() error { return e.JoinEvent(ctx, bob, event, nil) }, false, true},
+			{"join again", func() error { return e.JoinEvent(ctx, bob, event, nil) }, false, false},
+			{"join by nobody", func() error { return e.JoinEvent(ctx, nobody, event, nil) }, true, false},
+			{"join nothing", func() error { return e.JoinEvent(ctx, bob, models.ID{2}, nil) }, true, false},
 			{"leave", func() error { return second(e.LeaveEvent(ctx, bob, event)) }, false, true},
 			{"leave again", func() error { return second(e.LeaveEvent(ctx, bob, event)) }, false, false},
 			{"leave by nobody", func() error { return second(e.LeaveEvent(ctx, nobody, event)) }, true, false},
@@ -146,7 +146,7 @@ func TestWritesOfOthers(t *testing.T) {
 	first.awaits(t, "a leave")
 
 	command := openStore(t, db.URL)
-	servicetest.NoError(t, command.JoinEvent(t.Context(), alice, event))
+	servicetest.NoError(t, command.JoinEvent(t.Context(), alice, event, nil))
 	command.Close()
 	first.awaits(t, "a join by a command")
 	second.awaits(t, "a join by a command")

@@ -46,7 +46,7 @@ func (s *Store) Demo(ctx context.Context) (done bool, err error) {
 		})
 		for _, name := range event.joining {
 			if err == nil {
-				err = s.JoinEvent(ctx, Caller{UserID: users[name]}, id)
+				err = s.JoinEvent(ctx, Caller{UserID: users[name]}, id, nil)
 			}
 		}
 		if err != nil {

@@ -125,28 +125,17 @@ func (s *Store) createInSQLite(caller Caller, e Event) []batch.Statement {
 		SELECT last_insert_rowid(), ?, number, username FROM users WHERE id = ? AND changes() > 0`, now, caller.UserID)}
 }
 
-// WorldOf returns the world of an event for a caller. It returns ErrSignedOut or ErrNoEvent.
-func (s *Store) WorldOf(ctx context.Context, caller Caller, event ID) (world string, err error) {
-	var active bool
+// WorldOf returns the world of an event, or "" if there is none.
+func (s *Store) WorldOf(ctx context.Context, event ID) (world string, err error) {
 	err = s.read(ctx, func(tx *gorm.DB) error {
-		return scan(tx.Raw("SELECT ?, coalesce((SELECT world_id FROM events WHERE id = ?), '')", caller.isActive(), event), &active, &world)
+		return scan(tx.Raw("SELECT coalesce((SELECT world_id FROM events WHERE id = ?), '')", event), &world)
 	})
-	switch {
-	case err == nil && !active:
-		err = ErrSignedOut
-	case err == nil && world == "":
-		err = ErrNoEvent
-	}
 	return world, wrap(err, "find the world of event %s", event)
 }
 
-// JoinEvent adds the caller's RSVP. A second RSVP meets the unique key and changes nothing, in any race. It returns ErrSignedOut or ErrNoEvent.
-func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID) error {
-	return s.JoinEventOf(ctx, caller, event, "")
-}
-
-// JoinEventOf is JoinEvent for an event of this world, or of any if it is "".
-func (s *Store) JoinEventOf(ctx context.Context, caller Caller, event ID, world string) error {
+// JoinEvent adds the caller's RSVP to an event of this world, or of any if that is nil. A second RSVP meets the unique key and changes
+// nothing, in any race. It returns ErrSignedOut or ErrNoEvent.
+func (s *Store) JoinEvent(ctx context.Context, caller Caller, event ID, world *string) error {
 	_, err := s.attend(ctx, batch.Joins, caller, event, world, `
 		INSERT INTO rsvps (event_number, created_at, user_number, username)
 		SELECT event.number, ?, caller.number, caller.username FROM event, caller WHERE true ON CONFLICT DO NOTHING`, s.timestamp())
@@ -155,31 +144,25 @@ func (s *Store) JoinEventOf(ctx context.Context, caller Caller, event ID, world 
 
 // LeaveEvent removes the caller's RSVP, and reports whether there was one. It returns ErrSignedOut or ErrNoEvent.
 func (s *Store) LeaveEvent(ctx context.Context, caller Caller, event ID) (left bool, err error) {
-	left, err = s.attend(ctx, batch.Leaves, caller, event, "", `
+	left, err = s.attend(ctx, batch.Leaves, caller, event, nil, `
 		DELETE FROM rsvps WHERE event_number = (SELECT number FROM event) AND user_number = (SELECT number FROM caller)`)
 	return left, wrap(err, "leave event %s", event)
 }
 
-// The two tables of attend's statements: for an event in any world, and in one.
-const (
-	withEvent   = "WITH event AS (SELECT number FROM events WHERE id = ?)" + withCaller
-	withEventOf = "WITH event AS (SELECT number FROM events WHERE id = ? AND world_id = ?)" + withCaller
-	withCaller  = ", caller AS (SELECT number, username FROM users WHERE id = ? AND ?)"
-)
-
 // attend runs a statement that changes the caller's RSVP, and reports whether it did. The statement has two tables: event, which is empty
 // if there is none, and caller, which is empty if they are not active. The same snapshot shows why nothing changed. An RSVP that it does
 // not show, because another call has just added or removed it, is as wanted.
-func (s *Store) attend(ctx context.Context, kind batch.Kind, caller Caller, event ID, world, statement string, vars ...any) (changed bool, err error) {
-	with, who := withEvent, []any{event, caller.UserID, caller.isActive()}
-	if world != "" {
-		with, who = withEventOf, []any{event, world, caller.UserID, caller.isActive()}
+func (s *Store) attend(ctx context.Context, kind batch.Kind, caller Caller, event ID, world *string, statement string, vars ...any) (changed bool, err error) {
+	inWorld, who := "", []any{event, caller.UserID, caller.isActive()}
+	if world != nil {
+		inWorld, who = " AND world_id = ?", []any{event, *world, caller.UserID, caller.isActive()}
 	}
+	const with, callers = "WITH event AS (SELECT number FROM events WHERE id = ?", "), caller AS (SELECT number, username FROM users WHERE id = ? AND ?)"
 	const found = " SELECT EXISTS (SELECT 1 FROM caller), EXISTS (SELECT 1 FROM event), "
 	vars = append(who, vars...)
-	statements := []batch.Statement{s.statement(with+", changed AS ("+statement+" RETURNING 1)"+found+"EXISTS (SELECT 1 FROM changed)", vars...)}
+	statements := []batch.Statement{s.statement(with+inWorld+callers+", changed AS ("+statement+" RETURNING 1)"+found+"EXISTS (SELECT 1 FROM changed)", vars...)}
 	if s.file != nil { // SQLite allows no change in a WITH
-		statements = []batch.Statement{s.statement(with+statement, vars...), s.statement(with+found+"changes() > 0", who...)}
+		statements = []batch.Statement{s.statement(with+inWorld+callers+statement, vars...), s.statement(with+inWorld+callers+found+"changes() > 0", who...)}
 	}
 	var row struct{ active, exists, changed bool }
 	_, err = s.apply(ctx, batch.Write{Kind: kind, Event: event, User: caller.UserID, Statements: statements,

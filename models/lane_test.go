@@ -30,7 +30,7 @@ func testRowThatWasLocked(t *testing.T, leaves bool) {
 	for i := range callers {
 		callers[i].UserID = id(t, s.AddUser(fmt.Sprint("user", i)))
 		if leaves {
-			servicetest.NoError(t, s.Store.JoinEvent(t.Context(), callers[i], event))
+			servicetest.NoError(t, s.Store.JoinEvent(t.Context(), callers[i], event, nil))
 		}
 	}
 	tx := servicetest.BeginTx(t, s.Database, "SELECT FROM events FOR UPDATE")
@@ -39,7 +39,7 @@ func testRowThatWasLocked(t *testing.T, leaves bool) {
 			_, err = s.Store.LeaveEvent(ctx, callers[i], event)
 			return err
 		}
-		return s.Store.JoinEvent(ctx, callers[i], event)
+		return s.Store.JoinEvent(ctx, callers[i], event, nil)
 	}
 	hurried, cancel := context.WithTimeout(t.Context(), time.Second)
 	defer cancel()
@@ -79,7 +79,7 @@ func TestManyLockedRows(t *testing.T) {
 	var free, all sync.WaitGroup
 	var returned atomic.Int32
 	join := func(user, event models.ID) error {
-		return s.Store.JoinEvent(t.Context(), models.Caller{UserID: user}, event)
+		return s.Store.JoinEvent(t.Context(), models.Caller{UserID: user}, event, nil)
 	}
 	for i := range n {
 		all.Go(func() {

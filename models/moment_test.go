@@ -488,7 +488,7 @@ func TestMoveOfOneEvent(t *testing.T) {
 	others := []models.ID{createEvent(t, s, alice, "from"), createEvent(t, s, alice, "to"), createEvent(t, s, alice, "elsewhere")}
 	servicetest.BeginTx(t, db, "UPDATE events SET world_id = 'to' WHERE number = (SELECT min(number) FROM events)")
 	for i, world := range []string{"from", "to", "elsewhere"} {
-		servicetest.NoError(t, s.JoinEvent(t.Context(), bob, others[i]))
+		servicetest.NoError(t, s.JoinEvent(t.Context(), bob, others[i], nil))
 		servicetest.Must(s.LeaveEvent(t.Context(), alice, others[i]))(t)
 		createEvent(t, s, bob, world)
 		servicetest.Must(s.RemoveEvent(t.Context(), others[i]))(t)

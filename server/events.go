@@ -89,7 +89,7 @@ func (r watchResponse) VisitListEventsResponse(w http.ResponseWriter) error {
 // JoinEvent adds the user's RSVP. Where the owner of worlds was asked, the event must be of the world asked about.
 func (s *Server) JoinEvent(ctx context.Context, r gen.JoinEventRequestObject) (gen.JoinEventResponseObject, error) {
 	req := requestFrom(ctx)
-	if err := s.store.JoinEventOf(ctx, req.caller, req.event(r.ID), req.WorldID); err != nil {
+	if err := s.store.JoinEvent(ctx, req.caller, req.event(r.ID), req.asked); err != nil {
 		return nil, err
 	}
 	return gen.JoinEvent200JSONResponse{Body: success}, nil

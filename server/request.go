@@ -24,6 +24,7 @@ type request struct {
 
 	caller  models.Caller // set by requireAuth
 	expires time.Time     // when the caller's JWT does
+	asked   *string       // the world that its owner was asked about; nil without an owner
 	// storeDeadline bounds all store calls together, from when the request has been read.
 	storeDeadline time.Time
 }

@@ -87,8 +87,7 @@ func New(o Options) (*Server, error) {
 		ofPages.Provider, _, _ = strings.Cut(issuer, "/")
 	}
 	if o.WorldAccess != nil {
-		s.worlds = worlds.New(*o.WorldAccess, o.Store.FindCaller, s.now)
-		s.worlds.SetToken(o.WorldToken)
+		s.worlds = worlds.New(*o.WorldAccess, o.WorldToken, o.Store.FindCaller, s.now)
 	}
 	s.pages = pages.New(ofPages)
 	requests := newRates[string](o.RateLimit, int(math.Ceil(o.RateLimit)))

@@ -12,19 +12,11 @@ import (
 	"worldevents/server/internal/worlds"
 )
 
-// SetWorldToken replaces Options.WorldToken.
-func (s *Server) SetWorldToken(token string) {
-	if s.worlds != nil {
-		s.worlds.SetToken(token)
-	}
-}
+// CheckWorlds asks an owner for a user and a world that do not exist, and reports whether the user is let in.
+func CheckWorlds(at url.URL, token string) (allowed bool, err error) { return worlds.Check(at, token) }
 
-// CheckWorlds asks for a user and a world that are made up, and reports whether they are let in.
-func CheckWorlds(at url.URL, token string) (allowed bool, err error) {
-	o := worlds.New(at, nil, time.Now)
-	o.SetToken(token)
-	return o.Check()
-}
+// SetWorldToken replaces Options.WorldToken, where there is an owner to ask.
+func (s *Server) SetWorldToken(token string) { s.worlds.SetToken(token) }
 
 // askOwner asks the owner of the worlds, if there is one, before the operations on a world.
 func (s *Server) askOwner(next gen.StrictHandlerFunc, _ string) gen.StrictHandlerFunc {
@@ -58,19 +50,20 @@ func (s *Server) enter(req *request, world, action string) error {
 	return err
 }
 
-// joinWhereAllowed joins an event of the world that was asked about. An event that an operator has moved meanwhile is asked about again, once.
+// joinWhereAllowed joins an event of the world that was asked about. An event that an operator has moved meanwhile is asked about again,
+// once. About an event that does not exist nobody is asked.
 func (s *Server) joinWhereAllowed(req *request, event models.ID, join func() (any, error)) (joined any, err error) {
 	for range 2 {
-		var world string
-		if world, err = s.store.WorldOf(req, req.caller, event); err != nil {
+		world, err := s.store.WorldOf(req, event)
+		if req.asked = &world; err == nil && world != "" {
+			err = s.enter(req, world, "join")
+		}
+		if err != nil {
 			return nil, err
 		}
-		if err = s.enter(req, world, "join"); err != nil {
-			return nil, err
-		}
-		if joined, err = join(); !errors.Is(err, models.ErrNoEvent) {
-			break
+		if joined, err = join(); world == "" || !errors.Is(err, models.ErrNoEvent) {
+			return joined, err
 		}
 	}
-	return joined, err
+	return nil, models.ErrNoEvent
 }

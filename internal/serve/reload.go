@@ -165,8 +165,8 @@ func (i *instance) reloadables() []reloadable {
 		{true, "LOG_LEVEL", nil, i.reloadLogLevel},
 		{i.config.JWTSecretFile != "", "JWT_SECRET_FILE", of("JWT_SECRET_FILE"), i.reloadKeys},
 		{i.config.JWTPrivateKeyFile != "", "JWT_PRIVATE_KEY_FILE", of("JWT_PRIVATE_KEY_FILE"), i.reloadPrivateKeys},
-		{i.config.OIDCClientSecretFile != "", "OIDC_CLIENT_SECRET_FILE", of("OIDC_CLIENT_SECRET_FILE"), i.reloadClientSecret},
-		{i.config.WorldAccessTokenFile != "", "WORLD_ACCESS_TOKEN_FILE", of("WORLD_ACCESS_TOKEN_FILE"), i.reloadWorldToken},
+		{i.config.OIDCClientSecretFile != "", "OIDC_CLIENT_SECRET_FILE", of("OIDC_CLIENT_SECRET_FILE"), i.reloadText("OIDC_CLIENT_SECRET", &i.config.OIDCClientSecret, i.server.SetClientSecret)},
+		{i.config.WorldAccessTokenFile != "", "WORLD_ACCESS_TOKEN_FILE", of("WORLD_ACCESS_TOKEN_FILE"), i.reloadText("WORLD_ACCESS_TOKEN", &i.config.WorldAccessToken, i.server.SetWorldToken)},
 		{i.config.DatabaseURLFile != "", "DATABASE_URL_FILE", of("DATABASE_URL_FILE"), i.reloadDatabaseURL},
 	}
 }
@@ -231,23 +231,17 @@ func (i *instance) keysInForce(changed bool, verify [][]byte) (attributes []any)
 	return []any{"changed", changed, "signs", i.server.Signs(), "verify", ids}
 }
 
-func (i *instance) reloadClientSecret(files []regularfile.File) ([]any, []string, error) {
-	return i.reloadText("OIDC_CLIENT_SECRET", files[0], &i.config.OIDCClientSecret, i.server.SetClientSecret)
-}
-
-func (i *instance) reloadWorldToken(files []regularfile.File) ([]any, []string, error) {
-	return i.reloadText("WORLD_ACCESS_TOKEN", files[0], &i.config.WorldAccessToken, i.server.SetWorldToken)
-}
-
-// reloadText replaces a secret that is sent as it is.
-func (i *instance) reloadText(setting string, file regularfile.File, last *string, set func(string)) ([]any, []string, error) {
-	text, warnings, err := i.config.Reread(setting, file)
-	changed := err == nil && text != *last
-	if changed {
-		set(text)
-		*last = text // what the next reload compares with
+// reloadText replaces a secret that others are sent.
+func (i *instance) reloadText(setting string, last *string, set func(string)) func([]regularfile.File) ([]any, []string, error) {
+	return func(files []regularfile.File) ([]any, []string, error) {
+		text, warnings, err := i.config.Reread(setting, files[0])
+		changed := err == nil && text != *last
+		if changed {
+			set(text)
+			*last = text // what the next reload compares with
+		}
+		return []any{"changed", changed}, warnings, err
 	}
-	return []any{"changed", changed}, warnings, err
 }
 
 func (i *instance) reloadDatabaseURL(files []regularfile.File) ([]any, []string, error) {

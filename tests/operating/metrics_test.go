@@ -4,6 +4,8 @@ import (
 	"crypto/ed25519"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
+	"net/url"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -288,8 +290,11 @@ func TestMetricsAreListed(t *testing.T) {
 	for _, match := range regexp.MustCompile("(?m)^\\| `(worldevents_\\w+)` \\|").FindAllStringSubmatch(servicetest.Shipped(t, monitoring), -1) {
 		listed = append(listed, match[1])
 	}
+	owner := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	defer owner.Close()
+	at, _ := url.Parse(owner.URL)
 	for _, db := range []*servicetest.Database{servicetest.SQLite(t), servicetest.Postgres(t)} {
-		s := servicetest.Start(t, db)
+		s := servicetest.Start(t, db, func(o *servicetest.Options) { o.WorldAccess = at })
 		alice := s.SignIn("alice")
 		id := alice.Create("plaza", "n", servicetest.When)
 		alice.Get("/nothing-here").IsError(404, "not_found")

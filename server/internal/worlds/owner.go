@@ -9,8 +9,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -33,6 +35,12 @@ const (
 	// maxAnswer bounds an answer, in bytes, and maxKept the kept ones.
 	maxAnswer = 64 << 10
 	maxKept   = 100_000
+	// maxTTL bounds how long an answer counts; a yes without max-age counts as long.
+	maxTTL = time.Minute
+	// noTTL is for a no without max-age.
+	noTTL = 5 * time.Second
+	// maxStale bounds how long a yes outlives a failure.
+	maxStale = 10 * time.Minute
 )
 
 var (
@@ -60,8 +68,14 @@ type question struct {
 	world, action string
 }
 
+// answer is yes, or an error. It counts until then; during a failure of the owner it counts until stale.
+type answer struct {
+	err          error
+	until, stale time.Time
+}
+
 // New returns the owner at a URL, without a request to it. find returns a caller's user, or models.ErrSignedOut; now is the clock.
-func New(at url.URL, find func(context.Context, models.Caller) (models.User, error), now func() time.Time) *Owner {
+func New(at url.URL, token string, find func(context.Context, models.Caller) (models.User, error), now func() time.Time) *Owner {
 	o := &Owner{
 		url: at, find: find, now: now,
 		places: ledger.NewQueue[models.ID](ledger.Eighth(maxAsking), ledger.Eighth(maxQueue)),
@@ -78,6 +92,7 @@ func New(at url.URL, find func(context.Context, models.Caller) (models.User, err
 	transport.MaxIdleConnsPerHost = maxAsking
 	noRedirect := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // it could lead the token elsewhere
 	o.client = &http.Client{Transport: transport, Timeout: askTimeout, CheckRedirect: noRedirect}
+	o.SetToken(token)
 	o.kept, _ = lru.New[question, answer](maxKept) // fails only for a size below 1
 	return o
 }
@@ -116,19 +131,16 @@ func (o *Owner) Allow(ctx context.Context, caller models.Caller, world, action s
 func (o *Owner) ask(q question, user models.User) error {
 	begin, label := time.Now(), "yes"
 	a, err := o.request(q, user)
-	old, _ := o.kept.Get(q)
-	left := old.stale.Sub(o.now())
-	switch {
-	case err == nil && a.err != nil:
-		label = "no"
-	case err != nil && left > 0:
-		a, label = answer{until: o.now().Add(min(left, noTTL)), stale: old.stale}, "stale" // the owner is not asked again at once
+	switch old, _ := o.kept.Get(q); {
+	case err != nil && o.now().Before(old.stale):
+		until := o.now().Add(min(noTTL, old.stale.Sub(o.now())))
+		a, label = answer{until: until, stale: old.stale}, "stale" // the owner is not asked again at once
 	case err != nil:
-		a.err, label = fmt.Errorf("%w: %w", ErrUnknown, err), "unknown"
+		a, label = answer{err: fmt.Errorf("%w: %w", ErrUnknown, err)}, "unknown"
+	case a.err != nil:
+		label = "no"
 	}
-	if label != "unknown" {
-		o.kept.Add(q, a)
-	}
+	o.kept.Add(q, a)
 	o.questions.WithLabelValues(label).Observe(time.Since(begin).Seconds())
 	return a.err
 }
@@ -152,8 +164,8 @@ func (o *Owner) request(q question, user models.User) (answer, error) {
 	}
 	target.RawQuery = asked.Encode()
 	r := &http.Request{Method: http.MethodGet, URL: &target, Header: make(http.Header)}
-	if token := o.token.Load(); token != nil && *token != "" {
-		r.Header.Set("Authorization", "Bearer "+*token)
+	if token := *o.token.Load(); token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
 	res, err := o.client.Do(r)
 	if of, ok := errors.AsType[*url.Error](err); ok {
@@ -167,7 +179,38 @@ func (o *Owner) request(q question, user models.User) (answer, error) {
 }
 
 // Check asks for a user and a world that do not exist, and reports whether the user is let in. It returns an error without an answer.
-func (o *Owner) Check() (allowed bool, err error) {
-	a, err := o.request(question{models.ID{1}, "worldevents check", "list"}, models.User{Username: "worldevents check"})
+func Check(at url.URL, token string) (allowed bool, err error) {
+	a, err := New(at, token, nil, time.Now).request(question{models.ID{1}, "worldevents check", "list"}, models.User{Username: "worldevents check"})
 	return a.err == nil, err
+}
+
+// readAnswer returns an error for a response that is neither yes nor no.
+func readAnswer(res *http.Response, now time.Time) (a answer, err error) {
+	ttl := maxTTL
+	switch status := res.StatusCode; {
+	case status >= 200 && status <= 299:
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || status == http.StatusNotFound:
+		a.err, ttl = ErrForbidden, noTTL
+	default:
+		return a, fmt.Errorf("HTTP status %d", status)
+	}
+	control := make(map[string]time.Duration) // directives (RFC 9111 section 5.2), with 0 for one that is no number of seconds
+	for directive := range strings.SplitSeq(strings.Join(res.Header.Values("Cache-Control"), ","), ",") {
+		name, value, _ := strings.Cut(strings.ToLower(strings.TrimSpace(directive)), "=")
+		seconds, _ := strconv.ParseUint(strings.Trim(value, `"`), 10, 31) // the largest, if there are more (RFC 9111 section 1.2.2)
+		control[name] = time.Duration(seconds) * time.Second
+	}
+	if age, ok := control["max-age"]; ok {
+		ttl = min(age, maxTTL)
+	}
+	for _, name := range []string{"no-store", "no-cache"} {
+		if _, ok := control[name]; ok {
+			ttl = 0
+		}
+	}
+	a.until = now.Add(ttl - rand.N(ttl/5+1)) // or answers that came together would end together
+	if a.err == nil {
+		a.stale = a.until.Add(min(control["stale-if-error"], maxStale))
+	}
+	return a, nil
 }

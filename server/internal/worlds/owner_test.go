@@ -17,7 +17,7 @@ func allowed(tb testing.TB) func() {
 	tb.Cleanup(server.Close)
 	at, _ := url.Parse(server.URL)
 	find := func(context.Context, models.Caller) (models.User, error) { return models.User{}, nil }
-	o := New(*at, find, time.Now)
+	o := New(*at, "", find, time.Now)
 	return func() {
 		if err := o.Allow(tb.Context(), models.Caller{UserID: models.ID{1}}, "plaza", "list"); err != nil {
 			tb.Fatal(err)
