@@ -30,7 +30,7 @@ type counts struct {
 func newCounts() *counts {
 	return &counts{
 		outcomes: metrics.Counters("worldevents_list_watches_total",
-			"Requests to watch a list, by why that was over: changed, elapsed, full (too many watch), stopped (the instance stops), revoked (the session), gone (the client).",
+			"Requests to watch a list, by why that was over: changed, elapsed, full (too many watch), stopped (the instance stops), revoked (the session, or a yes of the world's owner), gone (the client).",
 			"outcome", changed, elapsed, full, stopped, revoked, gone),
 		lag: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "worldevents_list_watch_lag_seconds",
