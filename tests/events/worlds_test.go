@@ -261,6 +261,19 @@ func TestWatchOfAForbiddenWorld(t *testing.T) {
 	})
 }
 
+// The answer about a watcher is asked for again before it runs out, so that not all watchers ask together when the list changes.
+func TestWatchRenewsItsAnswer(t *testing.T) {
+	o, asks := owned(t)
+	s := servicetest.New(t, asks)
+	o.says(status(200, "max-age=3"))
+	alice, _, tag := servicetest.WatcherOf(s)
+	news := servicetest.Await(t, s, alice, servicetest.Plaza+"?wait=50", tag)
+	o.questions()
+	servicetest.Eventually(t, servicetest.Soon, "the owner is asked again", func() bool { return len(o.questions()) == 1 })
+	s.SignIn("bob").Create("plaza", "news", servicetest.When)
+	servicetest.Come(t, news).Has(200)
+}
+
 // A join is for the world that was asked about, whoever moves the event meanwhile.
 func TestJoinOfAMovedEvent(t *testing.T) {
 	ownedEach(t, func(t *testing.T, s *servicetest.Service, o *owner) {

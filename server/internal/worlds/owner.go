@@ -27,8 +27,9 @@ import (
 )
 
 const (
-	// askTimeout bounds the wait for a turn to ask, and that for the answer.
-	askTimeout = 2 * time.Second
+	// askTimeout bounds the wait for an answer, and turnTimeout that for a turn to ask.
+	askTimeout  = 2 * time.Second
+	turnTimeout = 5 * time.Second
 	// maxAsking bounds the questions at the owner, and maxQueue those that wait for their turn, an eighth of one user.
 	maxAsking = 64
 	maxQueue  = 1 << 14
@@ -112,13 +113,31 @@ func (o *Owner) Allow(ctx context.Context, caller models.Caller, world, action s
 	if a, ok := o.kept.Get(q); ok && o.now().Before(a.until) {
 		return a.err
 	}
+	return o.ask(ctx, caller, q)
+}
+
+// Renew asks about a watcher anew in the second half of the time that the kept answer counts for, unless the timer is stopped before.
+// Otherwise all watchers of a list would ask together, when it changes. ctx is for the question.
+func (o *Owner) Renew(ctx func() context.Context, caller models.Caller, world, action string) *time.Timer {
+	q := question{caller.UserID, world, action}
+	a, _ := o.kept.Peek(q)
+	left := max(0, a.until.Sub(o.now()))
+	return time.AfterFunc(left-rand.N(left/2+1), func() {
+		if now, _ := o.kept.Peek(q); left > 0 && now.until.Equal(a.until) {
+			o.ask(ctx(), caller, q)
+		}
+	})
+}
+
+// ask asks about a caller, whatever is kept.
+func (o *Owner) ask(ctx context.Context, caller models.Caller, q question) error {
 	user, err := o.find(ctx, caller)
 	if err != nil {
 		return err
 	}
 	defer inflight.FromContext(ctx).Queue()()
-	q.world = strings.Clone(world) // without the request
-	asked := o.asking.DoChan(fmt.Sprintf("%s %s %s", q.user, action, world), func() (any, error) { return nil, o.ask(q, user) })
+	q.world = strings.Clone(q.world) // without the request
+	asked := o.asking.DoChan(fmt.Sprintf("%s %s %s", q.user, q.action, q.world), func() (any, error) { return nil, o.keep(q, user) })
 	select {
 	case answer := <-asked:
 		return answer.Err
@@ -127,8 +146,8 @@ func (o *Owner) Allow(ctx context.Context, caller models.Caller, world, action s
 	}
 }
 
-// ask keeps the owner's answer and returns its error. It goes on without the callers.
-func (o *Owner) ask(q question, user models.User) error {
+// keep keeps the owner's answer and returns its error. It goes on without the callers.
+func (o *Owner) keep(q question, user models.User) error {
 	begin, label := time.Now(), "yes"
 	a, err := o.request(q, user)
 	switch old, _ := o.kept.Get(q); {
@@ -147,7 +166,7 @@ func (o *Owner) ask(q question, user models.User) error {
 
 // request asks at its turn. Its errors do not have the question, with the user's name.
 func (o *Owner) request(q question, user models.User) (answer, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), turnTimeout)
 	defer cancel()
 	if err := o.places.Acquire(ctx, q.user); err != nil {
 		return answer{}, err
