@@ -5,6 +5,7 @@ import { createHmac, randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
 import { mkdtemp, rm } from "node:fs/promises";
+import { createServer } from "node:http";
 import net from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -115,6 +116,17 @@ export async function startService(env = {}) {
       return Number(metrics.match(new RegExp(`^worldevents_refreshes_total\\{outcome="${outcome}"\\} (\\d+)$`, "m"))[1]);
     },
   };
+}
+
+/** Starts a system that owns the worlds, for WORLD_ACCESS_URL: `access` says whether a user may do something in a world. */
+export async function startOwner(access) {
+  const server = createServer((request, response) => {
+    const { searchParams } = new URL(request.url, "http://owner");
+    const may = access(...["username", "world", "action"].map((name) => searchParams.get(name)));
+    response.writeHead(may ? 204 : 403, { "Cache-Control": "no-store" }).end();
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  return { url: `http://127.0.0.1:${server.address().port}/`, stop: () => server.close() };
 }
 
 /** Whether something at `url` responds with success. */

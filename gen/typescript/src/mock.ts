@@ -10,11 +10,11 @@ import { toResponse } from "./mock/answer.js";
 import { clearCookies, Jar } from "./mock/cookies.js";
 import { Events, type NewMockEvent } from "./mock/events.js";
 import { ETags, listOf } from "./mock/list.js";
-import { type Failure, type OperationName, Service } from "./mock/service.js";
+import { type Access, type Failure, type OperationName, Service } from "./mock/service.js";
 import { type Issued, Sessions } from "./mock/sessions.js";
 import { address } from "./session.js";
 
-export type { Failure, Issued, NewMockEvent, OperationName };
+export type { Access, Failure, Issued, NewMockEvent, OperationName };
 
 /** What the service begins with, and returns to with `reset`. */
 export interface MockOptions {
@@ -28,6 +28,8 @@ export interface MockOptions {
   now?: (() => number) | undefined;
   /** How many sessions a user may have, as `SESSIONS_PER_USER` of the service; 1 if it is not given. */
   sessionsPerUser?: number | undefined;
+  /** Who may list, create and join in a world, as the system at `WORLD_ACCESS_URL` of the service says; everybody if it is not given. */
+  access?: Access | undefined;
 }
 
 /** A service in memory. Users come to be when they are first named. */
@@ -64,7 +66,7 @@ export interface Mock {
  * Makes a service in memory. It throws a `TypeError` for events that the service would not take.
  */
 export function mock(options: MockOptions = {}): Mock {
-  const { user, now = () => Date.now(), sessionsPerUser = 1 } = options;
+  const { user, now = () => Date.now(), sessionsPerUser = 1, access } = options;
   const baseUrl = options.baseUrl ? address(options.baseUrl) : undefined;
   const etags = new ETags();
   const begin = () => {
@@ -73,7 +75,7 @@ export function mock(options: MockOptions = {}): Mock {
     const jar = new Jar();
     for (const event of options.events ?? []) events.create(event);
     if (user !== undefined) jar.keep(sessions.begin(user));
-    return { events, sessions, jar, service: new Service(events, sessions, etags, now) };
+    return { events, sessions, jar, service: new Service(events, sessions, etags, now, access) };
   };
   let state = begin();
   const pattern = baseUrl?.replace(/[.*+?^${}()|[\]\\]/g, "\\$&") ?? "https?://[^/]+";

@@ -9,16 +9,18 @@ import { setupServer } from "msw/node";
 import { limits, reasonOf } from "worldevents-client";
 import { mock } from "worldevents-client/mock";
 import { cases } from "../../../tests/clients/cases.mjs";
-import { eventually, startService } from "../../../tests/browser/service.mjs";
+import { eventually, startOwner, startService } from "../../../tests/browser/service.mjs";
 
 const kinds = { "the service": startReal, "the mock": startMocks };
 
 /**
- * Three of a kind: `usual`; `late`, where two sessions are allowed to a user and every spent refresh token comes back after the leeway;
- * and `limited`, which fails when it is told to.
+ * Four of a kind: `usual`; `late`, where two sessions are allowed to a user and every spent refresh token comes back after the leeway;
+ * `limited`, which fails when it is told to; and `owned`, which asks `owner` who may come in.
  */
 async function startReal() {
-  const [usual, late, limited] = await Promise.all([
+  const system = await startOwner(owner.access);
+  const [owned, usual, late, limited] = await Promise.all([
+    startService({ WORLD_ACCESS_URL: system.url }),
     startService(),
     startService({ SESSIONS_PER_USER: "2", REFRESH_REUSE_LEEWAY: "1ns" }),
     startService({ WRITE_RATE: "0.001", MAX_IN_FLIGHT: "1" }),
@@ -61,7 +63,8 @@ async function startReal() {
       },
     },
   });
-  return { usual, late, limited, end: () => Promise.all([usual, late, limited].map((service) => service.stop())) };
+  const all = { usual, late, limited, owned };
+  return { ...all, end: () => Promise.all([...Object.values(all).map((service) => service.stop()), system.stop()]) };
 }
 
 async function startMocks() {
@@ -91,11 +94,21 @@ async function startMocks() {
       },
     };
   };
-  const all = { usual: make("usual"), late: make("late", { sessionsPerUser: 2 }), limited: make("limited") };
+  const all = { usual: make("usual"), late: make("late", { sessionsPerUser: 2 }), limited: make("limited"), owned: make("owned", { access: owner.access }) };
   const server = setupServer(...Object.values(all).flatMap(({ handlers }) => handlers));
   server.listen({ onUnhandledRequest: "error" });
   return { ...all, end: () => server.close() };
 }
+
+/** The system that owns the worlds: what it was asked, and whom it lets in. */
+const owner = {
+  asked: [],
+  may: () => true,
+  access(...question) {
+    owner.asked.push(question);
+    return owner.may(...question);
+  },
+};
 
 /** The contract, as the service publishes it, and the statuses that each of its operations has had, by kind. */
 let contract;
@@ -183,6 +196,7 @@ const invalid = (faults) => error(400, "validation_failed", "The request does no
 });
 const mapped = (object, to) => Object.fromEntries(Object.entries(object).map(([name, value]) => [name, to(value, name)]));
 const tooLarge = error(413, "body_too_large", "The body is larger than 64 KiB, or does not end");
+const forbidden = error(403, "forbidden", "The owner of this world does not let you do this");
 const noEvent = error(404, "event_not_found", "No such event");
 
 const messages = {
@@ -210,11 +224,11 @@ const rsvps = (...usernames) => usernames.map((username) => ({ user: { username 
 
 for (const [kind, start] of Object.entries(kinds)) {
   describe(kind, () => {
-    let usual, late, limited, end, worlds = 0, users = 0;
+    let usual, late, limited, owned, end, worlds = 0, users = 0;
     before(async () => {
-      ({ usual, late, limited, end } = await start());
+      ({ usual, late, limited, owned, end } = await start());
       seen[kind] = {};
-      for (const service of [usual, late, limited]) service.statuses = seen[kind];
+      for (const service of [usual, late, limited, owned]) service.statuses = seen[kind];
     });
     after(() => end?.());
 
@@ -683,6 +697,63 @@ for (const [kind, start] of Object.entries(kinds)) {
       const watching = list(`${world}?wait=2`, { session: alice, headers: { "If-None-Match": etag } });
       await signOut({ session: alice });
       same(await watching, unauthorized("invalid_token"));
+    });
+
+    test("the owner of a world says who may list, create and join there, and nothing else is asked", async () => {
+      const [world, user] = [newWorld(), newUser()];
+      const alice = await owned.issue(user);
+      owner.may = () => true;
+      const { values: { "event-id": id } } = await create(world, alice, event, owned);
+      const join = (id) => call(owned, "POST", `/api/event/join/${id}`, { session: alice });
+      const leave = (id) => call(owned, "DELETE", `/api/event/${id}`, { session: alice });
+      same(await leave(id), done());
+      for (const no of ["list", "create", "join"]) {
+        owner.asked.splice(0);
+        owner.may = (username, of, action) => !(username === user && of === world && action === no);
+        for (const [action, act] of Object.entries({
+          list: () => list(world, { session: alice }, owned), create: () => create(world, alice, event, owned), join: () => join(id),
+        })) {
+          const answer = await act();
+          if (action === no) same(answer, forbidden, action);
+          else assert.equal(answer.status, 200, `${action} without ${no}`);
+        }
+        assert.deepEqual(owner.asked.splice(0), ["list", "create", "join"].map((action) => [user, world, action]));
+      }
+
+      owner.may = () => false;
+      same(await list(`${world}?cursor=AAAA`, { session: alice }, owned), forbidden, "before the cursor is looked at");
+      const watch = { session: alice, headers: { "If-None-Match": '"x"' } };
+      same(await list(`${world}?wait=50`, watch, owned), forbidden, "a watch, at its beginning");
+      owner.asked.splice(0);
+      same(await leave(id), done());
+      for (const unknown of ["x", "01980000-0000-7000-8000-000000000001"]) {
+        same(await join(unknown), noEvent);
+        same(await leave(unknown), noEvent);
+      }
+      same(await list(`${world}?limit=0`, { session: alice }, owned), invalid(of({ limit: "minimum" })));
+      same(await create(world, alice, { ...event, name: "" }, owned), invalid(of({ name: "minLength" })));
+      same(await list(world, {}, owned), unauthorized("no_token"));
+      same(await call(owned, "GET", "/api/auth/session", { session: alice }), signedIn(active, user));
+      await signOut({ session: alice }, owned);
+      same(await list(`${world}?cursor=AAAA`, { session: alice }, owned), unauthorized("invalid_token"));
+      same(await create(world, alice, event, owned), unauthorized("invalid_token"));
+      same(await join(id), unauthorized("invalid_token"));
+      assert.deepEqual(owner.asked, []);
+    });
+
+    test("whoever is put out of a world gets no list at the end of a watch", async () => {
+      const world = newWorld();
+      const [alice, bob, carol] = [newUser(), newUser(), newUser()];
+      owner.may = () => true;
+      const { values: { etag } } = await list(world, { session: await owned.issue(alice) }, owned);
+      owner.asked.splice(0);
+      const watch = async (user, wait) => list(`${world}?wait=${wait}`, { session: await owned.issue(user), headers: { "If-None-Match": etag } }, owned);
+      const [news, over] = [watch(alice, 50), watch(carol, 2)];
+      await eventually("both were asked about", () => [alice, carol].every((user) => owner.asked.some(([asked]) => asked === user)));
+      owner.may = (user) => user === bob;
+      same(await over, forbidden, "when its time is over, by when the other waits, too");
+      same(await create(world, await owned.issue(bob), event, owned), created);
+      same(await news, forbidden, "when there is news");
     });
 
     test("a path is one of the contract, or none, and its ids are decoded once", async () => {

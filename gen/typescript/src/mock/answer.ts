@@ -32,6 +32,7 @@ export const malformed = () =>
   new Problem(400, "malformed_json", "The body is not one JSON document in UTF-8 without duplicate names");
 export const unauthorized = (code: "no_token" | "token_expired" | "invalid_token") => new Problem(401, code, "Not authenticated");
 export const crossOrigin = () => new Problem(403, "cross_origin", "Cross-origin request refused");
+export const forbidden = () => new Problem(403, "forbidden", "The owner of this world does not let you do this");
 export const noEvent = () => new Problem(404, "event_not_found", "No such event");
 export const notFound = () => new Problem(404, "not_found", "No such path");
 export const noMethod = (allow: string) =>

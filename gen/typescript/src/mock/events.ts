@@ -61,19 +61,19 @@ export class Events {
   }
 
   join(id: string, username: string): void {
-    const { joined, world } = this.#find(id);
+    const { joined, world } = this.find(id);
     if (joined.has(username)) return;
     joined.add(username);
     this.changes.tell(world);
   }
 
   leave(id: string, username: string): void {
-    const { joined, world } = this.#find(id);
+    const { joined, world } = this.find(id);
     if (joined.delete(username)) this.changes.tell(world);
   }
 
   remove(id: string): void {
-    const { world } = this.#find(id);
+    const { world } = this.find(id);
     this.#events.delete(id);
     this.changes.tell(world);
   }
@@ -84,7 +84,7 @@ export class Events {
       .sort((a, b) => a.scheduledAt - b.scheduledAt || (a.id < b.id ? -1 : 1));
   }
 
-  #find(id: string): StoredEvent {
+  find(id: string): StoredEvent {
     const event = this.#events.get(id);
     if (!event) throw noEvent();
     return event;

@@ -1,6 +1,6 @@
 /** The operations, each with what a request meets before it: the rules for browsers, the path, requireAuth and the contract. */
 import {
-  type Answer, crossOrigin, internal, invalid, noMethod, notFound, overloaded, rateLimited, refusal, success, tooManyHeaders, unauthorized,
+  type Answer, crossOrigin, forbidden, internal, invalid, noMethod, notFound, overloaded, rateLimited, refusal, success, tooManyHeaders, unauthorized,
 } from "./answer.js";
 import { clearCookies, setCookies, valuesOf } from "./cookies.js";
 import type { Events } from "./events.js";
@@ -20,6 +20,9 @@ export interface Failure {
 
 /** The contract's operationIds. */
 export type OperationName = "getSession" | "refreshSession" | "createEvent" | "listEvents" | "joinEvent" | "leaveEvent";
+
+/** Whether a user may do something in a world. */
+export type Access = (user: string, world: string, action: "list" | "create" | "join") => boolean;
 
 /** A request on its way to an operation. */
 interface Call {
@@ -41,7 +44,7 @@ export class Service {
   /** The calls that are to fail. */
   readonly #failures = new Map<string, Failure[]>();
 
-  constructor(readonly events: Events, readonly sessions: Sessions, readonly etags: ETags, readonly now: () => number) {}
+  constructor(readonly events: Events, readonly sessions: Sessions, readonly etags: ETags, readonly now: () => number, readonly access?: Access) {}
 
   fail(operation: OperationName, failure: Failure): void {
     const failures = Array.from({ length: failure.times ?? 1 }, () => failure);
@@ -104,6 +107,7 @@ export class Service {
       const fields = { ...worldFields(call.id), ...keyFields(key), ...eventFields(body) };
       if (Object.keys(fields).length > 0) throw invalid(fields);
       this.#requireActive(session);
+      this.#enter(session, call.id!, "create");
       const { name, description, scheduledAt } = body as { name: string; description: string; scheduledAt: string };
       const event = { world: call.id!, name, description, scheduledAt, joined: [session.username] };
       if (key === null) return success({ "Event-Id": this.events.create(event) });
@@ -119,6 +123,7 @@ export class Service {
       const tags = tagsOf(call.request.headers);
       const until = Math.min(Number(query.wait ?? 0) * 1000, expires - this.now()) + this.now();
       for (let over = query.wait === undefined || !mayWait(tags); ;) {
+        this.#enter(session, world, "list");
         const { json, link, etag } = pageOf(world, this.events.of(world), query, call.base, this.etags);
         this.#requireActive(session);
         const headers: Record<string, string> = {
@@ -132,8 +137,11 @@ export class Service {
       }
     },
 
-    joinEvent: (call) => this.#write(call, (id, username) => this.events.join(id, username)),
-    leaveEvent: (call) => this.#write(call, (id, username) => this.events.leave(id, username)),
+    joinEvent: (call) => this.#write(call, (id, session) => {
+      this.#enter(session, this.events.find(id).world, "join");
+      this.events.join(id, session.username);
+    }),
+    leaveEvent: (call) => this.#write(call, (id, { username }) => this.events.leave(id, username)),
 
     signOut: async ({ request, cookies }) => {
       const form = new URLSearchParams(await request.text());
@@ -152,11 +160,11 @@ export class Service {
     return issued ? { ...success(sessionHeaders(issued)), cookies: setCookies(issued) } : "Invalid refresh token";
   }
 
-  async #write(call: Call, act: (id: string, username: string) => void): Promise<Answer> {
+  async #write(call: Call, act: (id: string, session: Claims["session"]) => void): Promise<Answer> {
     const { session } = this.#requireAuth(call);
     await drain(call.request);
     this.#requireActive(session);
-    act(call.id ?? "", session.username);
+    act(call.id ?? "", session);
     return success();
   }
 
@@ -167,6 +175,13 @@ export class Service {
     const claims = another === undefined ? this.sessions.verify(token!) : undefined;
     if (!claims || claims.expired) throw unauthorized(claims ? "token_expired" : "invalid_token");
     return claims;
+  }
+
+  /** Lets those pass who may do this in a world. */
+  #enter(session: Claims["session"], world: string, action: Parameters<Access>[2]): void {
+    if (!this.access) return;
+    this.#requireActive(session);
+    if (!this.access(session.username, world, action)) throw forbidden();
   }
 
   #requireActive({ revoked }: Claims["session"]): void {
