@@ -9,7 +9,7 @@ import { compile, compileModule } from "svelte/compiler";
 import { compileScript, parse } from "vue/compiler-sfc";
 import { engines, openProfile, startEngine } from "./engines.mjs";
 import { startFront } from "./front.mjs";
-import { eventually, fetchWithCookies, startService } from "./service.mjs";
+import { eventually, fetchWithCookies, startOwner, startService } from "./service.mjs";
 
 const here = import.meta.dirname;
 let folder;
@@ -68,14 +68,16 @@ const fill = (tab, label, value) => tab.evaluate((label, value) => {
 }, label, value);
 
 for (const { name: engine, skip } of engines) describe(engine, { skip }, () => {
-  let service, front, browser, profile, page;
+  let owner, service, front, browser, profile, page;
+  let keptOut; // a user
   let hold = () => {};
   const asked = []; // for lists: of which world, and whether the call waits and from which list on
   const open = new Set(); // the calls for lists that are under way
   const errors = [];
 
   before(async () => {
-    service = await startService({ SESSIONS_PER_USER: "10" });
+    owner = await startOwner((user) => user !== keptOut);
+    service = await startService({ SESSIONS_PER_USER: "10", WORLD_ACCESS_URL: owner.url });
     front = await startFront(service.address, {
       pages: { "/out/": join(folder, "out") }, render: () => page, hold: (...call) => hold(...call),
       arrive({ method, url, headers }, response) {
@@ -92,6 +94,7 @@ for (const { name: engine, skip } of engines) describe(engine, { skip }, () => {
     await browser?.close();
     await front?.stop();
     await service?.stop();
+    owner?.stop();
   });
   afterEach(() => {
     hold = () => {};
@@ -211,6 +214,26 @@ for (const { name: engine, skip } of engines) describe(engine, { skip }, () => {
       await fetchWithCookies(await service.issue("alice"))(`${service.address}/api/event/${id}`, { method: "DELETE" });
       release();
       await shows(tab, "Rooftop concert: bob");
+    });
+
+    test("whoever is put out of a world sees why, and no list, and asks once for each page", async () => {
+      await shows(tab, "Rooftop concert: bob");
+      await eventually("it waits", () => open.size === 1 && asked.at(-1).startsWith(`${world} waits`));
+      keptOut = "alice";
+      asked.splice(0);
+      await service.create(bob, world, { name: "Secret" });
+      const why = "The owner of this world does not let you do this";
+      await shows(tab, why);
+      await shows(tab, "Rooftop concert…", true);
+      await new Promise((next) => setTimeout(next, 2_000));
+      assert.deepEqual([asked.splice(0), open.size], [[], 0]);
+      await tab.reload();
+      await shows(tab, why);
+      await new Promise((next) => setTimeout(next, 2_000));
+      assert.deepEqual(asked.splice(0), [`${world} reads`]);
+      keptOut = undefined;
+      await tab.reload();
+      await shows(tab, "Secret: bob");
     });
 
     test("two tabs are live, and signing out in one forgets the list of both", async () => {

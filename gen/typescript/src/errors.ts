@@ -97,14 +97,14 @@ const isContractError = (body: unknown): body is ContractError =>
   typeof (body as ContractError | null)?.error === "string";
 
 /**
- * The codes that no repetition of a call can help against, and their statuses. An ingress or a firewall says 400 and 401, too, and
+ * The codes that no repetition of a call can help against, and their statuses. An ingress or a firewall says 400, 401 and 403, too, and
  * means nothing of it a moment later.
  */
-const finalCodes: Record<(BadRequestError | UnauthorizedError)["code"], number> = {
-  validation_failed: 400, malformed_json: 400, no_token: 401, token_expired: 401, invalid_token: 401,
+const finalCodes: Record<(BadRequestError | UnauthorizedError)["code"] | "forbidden", number> = {
+  validation_failed: 400, malformed_json: 400, no_token: 401, token_expired: 401, invalid_token: 401, forbidden: 403,
 };
 
-/** Reports whether the service itself has said that the user has to sign in, or that the request is wrong. */
+/** Reports whether the service itself has said that the user has to sign in or is kept out, or that the request is wrong. */
 export const isFinal = (status: number, code: unknown): boolean => finalCodes[code as keyof typeof finalCodes] === status;
 
 /**

@@ -15,7 +15,7 @@ import { eventsOf, eventsOptions, type ListQuery, queryKeys } from "./query.js";
 /** What selects the events of a list that is live, which has no pages. */
 export type LiveQuery = Omit<ListQuery, "limit">;
 
-type Query = { state: { data: unknown; dataUpdatedAt: number; isInvalidated: boolean } };
+type Query = { state: { data: unknown; dataUpdatedAt: number; isInvalidated: boolean }; setState(state: object): void };
 
 /** What is used of a QueryClient: each framework has a class of its own. */
 export interface Queries {
@@ -27,7 +27,7 @@ export interface Queries {
   isMutating(filters: { mutationKey: readonly unknown[]; predicate: (mutation: { state: { variables: unknown } }) => boolean }): number;
   getQueryCache(): {
     find(filters: { queryKey: readonly unknown[] }): Query | undefined;
-    findAll(filters: { queryKey: readonly unknown[]; type: "active" }): Query[];
+    findAll(filters: { queryKey: readonly unknown[]; type?: "active" }): Query[];
     subscribe(listener: () => unknown): () => void;
   };
 }
@@ -59,6 +59,13 @@ async function readAgain(queries: Queries, world: string, all = false): Promise<
   void queries.invalidateQueries(filters);
 }
 
+/** Has the lists of a world fail, and forgets what they had: whoever is kept out of it sees none any more. */
+function keepOut(queries: Queries, world: string, error: Fault): void {
+  for (const query of queries.getQueryCache().findAll({ queryKey: queryKeys.events(world) })) {
+    query.setState({ data: undefined, status: "error", error, fetchFailureReason: error });
+  }
+}
+
 /** How a list is while its component begins. */
 export const connecting = (): LiveStatus => ({ status: "connecting", since: new Date(), error: undefined });
 
@@ -85,12 +92,14 @@ export function liveList(
   const user = session ? session.username ?? "" : undefined;
   // The watch goes on from what the query has read, and does not wait for one that fails.
   const read = list.data || list.failureReason || list.fetchStatus === "paused";
-  // How it is without a watch, while it is not known who is signed in, nobody is, or the list is being read.
-  const without = user !== undefined && read ? undefined : session === null ? "ended" : failureReason ? "offline" : "connecting";
+  const keptOut = list.failureReason?.code === "forbidden" && list.failureReason;
+  // How it is without a watch, while it is not known who is signed in, nobody is, they are kept out, or the list is being read.
+  const without = session === null || keptOut ? "ended" : user !== undefined && read ? undefined : failureReason ? "offline" : "connecting";
   return {
     term: JSON.stringify([queryKey, user, without]),
     show(onStatus) {
-      if (without) onStatus({ status: without, since: new Date(), error: failureReason ?? undefined });
+      if (keptOut) keepOut(queries, world, keptOut);
+      if (without) onStatus({ status: without, since: new Date(), error: (keptOut || failureReason) ?? undefined });
       if (without) return () => {};
       const watch = { query: queries.getQueryCache().find({ queryKey }), asked: 0, readAgain: 0 };
       watches.add(watch);
@@ -100,6 +109,7 @@ export function liveList(
       const stop = watchEvents({ path: { id: world }, query, known }, {
         onStatus: (status) => {
           if (status.status === "ended") watches.delete(watch);
+          if (status.error?.code === "forbidden") keepOut(queries, world, status.error);
           onStatus(status);
         },
         onList: async (next, asked) => {

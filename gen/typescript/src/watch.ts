@@ -51,7 +51,7 @@ export interface Watcher {
   onList: (list: TaggedList, asked: number) => void;
   /**
    * Called when a call fails, in the tab that has made it. The watch goes on by itself, unless it has ended: the service has
-   * said that the user has to sign in, or that there can be no such list.
+   * said that the user has to sign in or is kept out of the world (`forbidden`), or that there can be no such list.
    */
   onError?: ((error: Fault, ended: boolean) => void) | undefined;
   /** Called with how the watch is doing, at first and whenever that changes, in every tab. */

@@ -2,15 +2,18 @@
 // does to the service, and the client over it.
 import assert from "node:assert/strict";
 import { after, afterEach, before, beforeEach, describe, test } from "node:test";
+import { InfiniteQueryObserver, QueryClient, QueryObserver } from "@tanstack/react-query";
 import { buildSync } from "esbuild";
 import { http, HttpResponse } from "msw";
 import { setupServer } from "msw/node";
 import {
-  allEvents, connect, createClient, createEvent, getSession, hasJoined, joinEvent, leaveEvent, listEvents, onSessionChange, past, refreshSession, serverClient,
+  allEvents, connect, createClient, createEvent, eventLists, getSession, hasJoined, joinEvent, leaveEvent, listEvents, onSessionChange, past, refreshSession, serverClient,
   sessionOf, signOut, upcoming, watchEvents,
 } from "worldevents-client";
 import { mock } from "worldevents-client/mock";
+import { eventPagesOptions, eventsOptions, queryKeys } from "worldevents-client/query";
 import { eventually } from "../../../tests/browser/service.mjs";
+import { leaving, liveList } from "../dist/hooks.js";
 
 const baseUrl = "http://worldevents.example";
 const path = { id: "plaza" };
@@ -212,6 +215,86 @@ describe("with somebody signed in", () => {
     const call = fetch(`${url}?wait=50`, { credentials: "include", headers: { "If-None-Match": etag }, signal: undone.signal });
     undone.abort();
     await assert.rejects(call, { name: "AbortError" }); // and a timer that stayed would keep this process for 50 seconds
+  });
+});
+
+describe("in a world that another system owns", () => {
+  const events = [{ world: "plaza", id: "concert", name: "Concert", scheduledAt: "2031-01-01T00:00:00Z", joined: ["bob", "alice"] }];
+  let may, calls, asked;
+  const service = mock({ baseUrl, user: "alice", events, access: (user, world, action) => may || user !== "alice" || world !== "plaza" || !calls.push(action) });
+  const server = setupServer(...service.handlers);
+  before(() => server.listen());
+  after(() => server.close());
+  beforeEach(() => {
+    [may, calls, asked] = [true, [], 0];
+    service.reset();
+    connect({ baseUrl, onSignInNeeded: () => asked++ });
+  });
+
+  test("whoever is kept out is told so, is not asked to sign in, and nothing is repeated", async () => {
+    may = false;
+    const code = "forbidden";
+    await assert.rejects(listEvents({ path, throwOnError: true }), { name: "CallError", status: 403, code });
+    assert.equal((await createEvent({ path, body })).error.code, code);
+    assert.equal((await joinEvent({ path: { id: "concert" } })).error.code, code);
+    assert.ok((await leaveEvent({ path: { id: "concert" } })).data);
+    assert.ok((await listEvents({ path: { id: "harbour" } })).data);
+    assert.deepEqual([calls, asked, service.list("plaza").map(usernames)], [["list", "create", "join"], 0, [["bob"]]]);
+  });
+
+  test("a watch ends with why, and asks no more", async () => {
+    const errors = [], statuses = [];
+    watchEvents({ path }, { onList() {}, onError: (error, ended) => errors.push([error.code, ended]), onStatus: ({ status, error }) => statuses.push([status, error?.code]) });
+    await eventually("it is live", () => statuses.at(-1)?.[0] === "live");
+    may = false;
+    service.leave("concert", "bob");
+    await eventually("it has ended", () => errors.length);
+    await new Promise((next) => setTimeout(next, 1_500));
+    assert.deepEqual([errors, statuses.at(-1), calls, asked], [[["forbidden", true]], ["ended", "forbidden"], ["list"], 0]);
+    await assert.rejects(eventLists({ path }).next(), { code: "forbidden" });
+  });
+
+  test("hooks show no list of it any more, and it is live once it is read again", async (t) => {
+    const queries = new QueryClient();
+    const session = { username: "alice", expires: new Date(Date.now() + 900_000) };
+    queries.setQueryData(queryKeys.session, session);
+    const list = new QueryObserver(queries, { ...eventsOptions("plaza"), staleTime: Infinity });
+    const pages = new InfiniteQueryObserver(queries, eventPagesOptions("plaza"));
+    let term, live, stop;
+    /** As in a component: what is shown goes on while its term is the same. */
+    const render = () => {
+      const shown = liveList(queries, "plaza", {}, { data: session, failureReason: null }, list.getCurrentResult());
+      if (term === shown.term) return;
+      term = shown.term;
+      stop?.();
+      stop = shown.show((status) => (live = status));
+    };
+    const ends = [list.subscribe(render), pages.subscribe(() => {})];
+    t.after(() => [stop, ...ends, () => queries.clear()].forEach((end) => end()));
+    const shows = () => [live?.status, live?.error?.code, ...[list, pages].flatMap((each) => {
+      const { data, error } = each.getCurrentResult();
+      return [!!data, error?.code];
+    })];
+    const [whole, nothing] = [["live", undefined, true, undefined, true, undefined], ["ended", "forbidden", false, "forbidden", false, "forbidden"]];
+    const showing = (want) => eventually(want.join(), () => shows().join() === want.join());
+
+    await showing(whole);
+    may = false;
+    service.create({ ...events[0], id: "news" });
+    await showing(nothing);
+    const leave = queries.getMutationCache().build(queries, leaving(queries, "plaza")).execute("concert");
+    assert.equal(await Promise.race([leave.then(() => "done"), new Promise((next) => setTimeout(next, 5_000))]), "done", "it waits for no list");
+    await showing(nothing);
+    const before = calls.length;
+    await new Promise((next) => setTimeout(next, 1_500));
+    assert.equal(calls.length, before);
+
+    may = true;
+    await queries.invalidateQueries({ queryKey: queryKeys.allEvents });
+    await showing(whole);
+    may = false;
+    await queries.invalidateQueries({ queryKey: queryKeys.events("plaza") });
+    await showing(nothing); // where it is read, too, and not watched
   });
 });
 
