@@ -4,14 +4,14 @@
 import assert from "node:assert/strict";
 import { execFile, spawn } from "node:child_process";
 import { once } from "node:events";
-import { copyFile, cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { appendFile, copyFile, cp, mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { promisify } from "node:util";
 import { openWindow, startChromium } from "./chromium.mjs";
-import { eventually, fetchWithCookies, freePort, isServed } from "./service.mjs";
+import { eventually, fetchWithCookies, freePort, isServed, startOwner } from "./service.mjs";
 
 const repository = join(import.meta.dirname, "../..");
 const axe = await readFile(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
@@ -157,6 +157,10 @@ test("it builds, and does all that it has", async (t) => {
   await audit(tab, "away");
   await tab.reload();
   await tab.getByText("is not the service's").waitFor();
+  let keptOut; // a user
+  const owner = await startOwner((user) => user !== keptOut);
+  t.after(owner.stop);
+  await appendFile(join(page, ".worldevents/.env"), `WORLD_ACCESS_URL=${owner.url}\n`);
   service = await serve("api", ports[0]);
   await card("Tea").waitFor();
   await tab.getByText("live since").waitFor();
@@ -175,6 +179,12 @@ test("it builds, and does all that it has", async (t) => {
   await tab.getByRole("link", { name: "Sign in" }).waitFor();
   await signInAs("carol");
   await card("Boat trip").getByRole("button", { name: "Leave" }).waitFor();
+
+  keptOut = "carol";
+  await create(others[0], { name: "Secret", scheduledAt: "2099-01-02T20:04:00Z" });
+  await tab.getByText("This world is private: ").waitFor();
+  assert.equal(await tab.getByRole("article").count(), 0);
+  await audit(tab, "private");
   assert.deepEqual(errors, []);
 });
 

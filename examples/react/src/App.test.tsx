@@ -8,13 +8,8 @@ import { mock } from 'worldevents-client/mock'
 import App from './App'
 
 const scheduledAt = '2099-01-02T03:04:05Z'
-const concert = {
-  world: 'plaza',
-  name: 'Concert',
-  scheduledAt,
-  joined: ['bob'],
-}
-const service = mock({ events: [concert] })
+const event = { world: 'plaza', name: 'Tea', scheduledAt, joined: ['bob'] }
+const service = mock({ events: [event] })
 const server = setupServer(...service.handlers)
 beforeAll(() => server.listen({ onUnhandledRequest: 'error' }))
 afterAll(() => server.close())

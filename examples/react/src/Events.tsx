@@ -8,6 +8,10 @@ const when = new Intl.DateTimeFormat(undefined, {
 
 export function Upcoming({ world }: { world: string }) {
   const { data, live } = hooks.useEvents(world, upcoming())
+  if (live.error?.code === 'forbidden')
+    return (
+      <p role="alert">This world is private: ask its owner to let you in.</p>
+    )
   return (
     <>
       <p role="status">
