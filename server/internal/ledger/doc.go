@@ -23,6 +23,7 @@
 //	reads a list          a place in flight           16 of a user                 user           10 s                                 list_reads
 //	  from the database   a connection                a quarter of them            user           10 s                                 list_readers
 //	is at the provider    a place in flight           64 (16; 4); 448 wait         address        twice its timeout                    sign_ins
+//	has its world asked   a connection                64 (8; 1); 16,384 wait       user           5 s to wait, 2 s to ask              world_questions
 //	watches a list        a connection, 40 KB         MAX_WAITING                  user           its wait (50 s at most), or the      list_watches
 //	                                                  (an eighth; a 128th)                        expiry of its JWT
 //	looks, has news       a connection, the list      16, or a quarter of          user           30 s                                 list_answers
