@@ -19,7 +19,7 @@ type owner struct {
 
 	mu     sync.Mutex
 	asked  []url.Values
-	auth   []string
+	sent   []string // the header Authorization, and the URL's own query
 	answer func(w http.ResponseWriter, q url.Values)
 }
 
@@ -30,14 +30,15 @@ func owned(t *testing.T) (*owner, servicetest.Option) {
 		if r.URL.Path != "/may" { // as after a redirect
 			return
 		}
+		own, _, _ := strings.Cut(r.URL.RawQuery, "&action=")
 		o.mu.Lock()
-		o.asked, o.auth = append(o.asked, r.URL.Query()), append(o.auth, r.Header.Get("Authorization"))
+		o.asked, o.sent = append(o.asked, r.URL.Query()), append(o.sent, r.Header.Get("Authorization")+" "+own)
 		answer := o.answer
 		o.mu.Unlock()
 		answer(w, r.URL.Query())
 	}))
 	t.Cleanup(o.Close)
-	u, _ := url.Parse(o.URL + "/may?tenant=a%26b")
+	u, _ := url.Parse(o.URL + "/may?tenant=a%26b&100%")
 	return o, func(options *servicetest.Options) {
 		options.WorldAccess, options.WorldToken = u, "token-of-the-owner"
 	}
@@ -144,8 +145,8 @@ alice create W a&b 5
 sub & co list W a&b 5
 sub & co join W a&b 5`, "W", fmt.Sprintf("%q", world)), "questions")
 		servicetest.Is(t, users, map[string]string{"alice": alice.Session.UserID, "sub & co": bob.Session.UserID}, "ids of users")
-		for _, header := range o.auth {
-			servicetest.Is(t, header, "Bearer token-of-the-owner", "the header Authorization")
+		for _, sent := range o.sent {
+			servicetest.Is(t, sent, "Bearer token-of-the-owner tenant=a%26b&100%", "what is sent beside the question")
 		}
 
 		o.says(status(403, "max-age=0"))

@@ -47,8 +47,8 @@ const (
 var (
 	// ErrForbidden is the owner's no.
 	ErrForbidden = errors.New("the owner of the world keeps the user out")
-	// ErrUnknown means that the owner did not answer.
-	ErrUnknown = errors.New("the owner of the worlds did not answer")
+	// ErrUnknown is the models.ErrBusy of an owner that did not answer.
+	ErrUnknown = fmt.Errorf("%w: the owner of the worlds did not answer", models.ErrBusy)
 )
 
 // Owner is the system that owns the worlds. Its methods may be called concurrently.
@@ -172,16 +172,14 @@ func (o *Owner) request(q question, user models.User) (answer, error) {
 		return answer{}, err
 	}
 	defer o.places.Release(q.user, 1)
-	target, asked := o.url, o.url.Query()
-	for name, value := range map[string]string{"world": q.world, "user": q.user.String(), "action": q.action} {
-		asked.Set(name, value)
-	}
+	asked := url.Values{"world": {q.world}, "user": {q.user.String()}, "action": {q.action}}
 	if user.Subject != nil {
 		asked.Set("subject", *user.Subject)
 	} else {
 		asked.Set("username", user.Username)
 	}
-	target.RawQuery = asked.Encode()
+	target := o.url
+	target.RawQuery = strings.TrimPrefix(target.RawQuery+"&"+asked.Encode(), "&")
 	r := &http.Request{Method: http.MethodGet, URL: &target, Header: make(http.Header)}
 	if token := *o.token.Load(); token != "" {
 		r.Header.Set("Authorization", "Bearer "+token)
