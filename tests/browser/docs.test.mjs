@@ -190,7 +190,7 @@ test("the page opens with the first call, and the index leads to all else", asyn
   const links = () => index.getByRole("link").allInnerTexts();
   const current = () => index.locator("[aria-current=true]").innerText();
   assert.deepEqual(await links(), ["listEvents", "createEvent", "joinEvent", "leaveEvent", "getSession", "refreshSession",
-    "Schemas", "Errors by code", "Sessions", "Errors", "Browsers", "Compatibility"]);
+    "Schemas", "Errors by code", "Sessions", "Errors", "Browsers", "Worlds of other systems", "Compatibility"]);
   for (const [typed, found] of [["post", ["createEvent", "joinEvent"]], ["/auth/", ["getSession", "refreshSession"]], ["LEAVEE", ["leaveEvent"]],
     ["rsvps", ["listEvents"]], ["compat", ["Compatibility"]], ["xyz", []]]) {
     await index.getByLabel("Filter").fill(typed);
