@@ -153,16 +153,13 @@ func (s *Store) LeaveEvent(ctx context.Context, caller Caller, event ID) (left b
 // if there is none, and caller, which is empty if they are not active. The same snapshot shows why nothing changed. An RSVP that it does
 // not show, because another call has just added or removed it, is as wanted.
 func (s *Store) attend(ctx context.Context, kind batch.Kind, caller Caller, event ID, world *string, statement string, vars ...any) (changed bool, err error) {
-	inWorld, who := "", []any{event, caller.UserID, caller.isActive()}
-	if world != nil {
-		inWorld, who = " AND world_id = ?", []any{event, *world, caller.UserID, caller.isActive()}
-	}
-	const with, callers = "WITH event AS (SELECT number FROM events WHERE id = ?", "), caller AS (SELECT number, username FROM users WHERE id = ? AND ?)"
+	const with = "WITH event AS (SELECT number FROM events WHERE id = ? AND world_id = coalesce(?, world_id)), caller AS (SELECT number, username FROM users WHERE id = ? AND ?)"
 	const found = " SELECT EXISTS (SELECT 1 FROM caller), EXISTS (SELECT 1 FROM event), "
+	who := []any{event, world, caller.UserID, caller.isActive()}
 	vars = append(who, vars...)
-	statements := []batch.Statement{s.statement(with+inWorld+callers+", changed AS ("+statement+" RETURNING 1)"+found+"EXISTS (SELECT 1 FROM changed)", vars...)}
+	statements := []batch.Statement{s.statement(with+", changed AS ("+statement+" RETURNING 1)"+found+"EXISTS (SELECT 1 FROM changed)", vars...)}
 	if s.file != nil { // SQLite allows no change in a WITH
-		statements = []batch.Statement{s.statement(with+inWorld+callers+statement, vars...), s.statement(with+inWorld+callers+found+"changes() > 0", who...)}
+		statements = []batch.Statement{s.statement(with+statement, vars...), s.statement(with+found+"changes() > 0", who...)}
 	}
 	var row struct{ active, exists, changed bool }
 	_, err = s.apply(ctx, batch.Write{Kind: kind, Event: event, User: caller.UserID, Statements: statements,

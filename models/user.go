@@ -133,9 +133,9 @@ func lockUser(query *gorm.DB) (User, error) {
 	return readUser(query.Clauses(clause.Locking{Strength: "NO KEY UPDATE"}))
 }
 
-// FindCaller returns the user of a caller, or ErrSignedOut.
+// FindCaller returns the user of a caller, in the store's timeout, or ErrSignedOut.
 func (s *Store) FindCaller(ctx context.Context, caller Caller) (user User, err error) {
-	err = s.read(ctx, func(tx *gorm.DB) error {
+	err = s.read(s.WithDeadline(ctx), func(tx *gorm.DB) error {
 		user, err = readUser(tx.Where("id = ? AND ?", caller.UserID, caller.isActive()))
 		return err
 	})

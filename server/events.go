@@ -54,14 +54,12 @@ func (s *Server) ListEvents(ctx context.Context, r gen.ListEventsRequestObject) 
 		if err != nil {
 			return nil, err
 		}
-		var renewal *time.Timer
 		if s.worlds != nil {
 			list.MayGo = func() error { return s.enter(req, r.ID, "list") }
-			later := func() context.Context { return s.store.WithDeadline(context.Background()) }
-			renewal = s.worlds.Renew(later, req.caller, r.ID, "list")
+			s.worlds.Renew(req, req.caller, r.ID, "list")
 		}
 		req.Forget()
-		return watchResponse{list, req, renewal}, nil
+		return watchResponse{list, req}, nil
 	}
 	list, err := s.lists.Get(ctx, query, caller)
 	if err != nil {
@@ -78,15 +76,11 @@ func (r listResponse) VisitListEventsResponse(w http.ResponseWriter) error { ret
 // watchResponse may watch the list first.
 type watchResponse struct {
 	*livelist.Watch
-	req     *request
-	renewal *time.Timer // of the yes of the world's owner, or nil
+	req *request
 }
 
 // VisitListEventsResponse implements gen.ListEventsResponseObject.
 func (r watchResponse) VisitListEventsResponse(w http.ResponseWriter) error {
-	if r.renewal != nil {
-		defer r.renewal.Stop()
-	}
 	err := r.Write(w)
 	r.req.NewsWait = r.Watch.NewsWait
 	r.req.QueueWait += r.Watch.QueueWait

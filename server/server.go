@@ -164,9 +164,8 @@ func (s *Server) registerMetrics() {
 		held["sign_ins"] = s.provider.Held
 	}
 	if s.worlds != nil {
-		questions, gauges := s.worlds.Metrics()
-		s.observer.Register(questions)
-		maps.Copy(held, gauges)
+		s.observer.Register(s.worlds.Questions)
+		maps.Copy(held, s.worlds.Held())
 	}
 	s.observer.RegisterHeld(held)
 }

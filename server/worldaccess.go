@@ -23,9 +23,8 @@ func (s *Server) askOwner(next gen.StrictHandlerFunc, _ string) gen.StrictHandle
 	if s.worlds == nil {
 		return next
 	}
-	return func(c echo.Context, operation any) (any, error) {
+	return func(c echo.Context, operation any) (done any, err error) {
 		req := requestFrom(c.Request().Context())
-		var err error
 		switch operation := operation.(type) {
 		case gen.ListEventsRequestObject:
 			err = s.enter(req, operation.ID, "list")
@@ -45,9 +44,8 @@ func (s *Server) askOwner(next gen.StrictHandlerFunc, _ string) gen.StrictHandle
 func (s *Server) enter(req *request, world, action string) error {
 	req.WorldID = world
 	begin := time.Now()
-	err := s.worlds.Allow(s.store.WithDeadline(req), req.caller, world, action)
-	req.storeDeadline = req.storeDeadline.Add(time.Since(begin))
-	return err
+	defer func() { req.storeDeadline = req.storeDeadline.Add(time.Since(begin)) }()
+	return s.worlds.Allow(req, req.caller, world, action)
 }
 
 // joinWhereAllowed joins an event of the world that was asked about. An event that an operator has moved meanwhile is asked about again,

@@ -56,14 +56,13 @@ func (Check) Run() error {
 		}
 	}
 	if c.WorldAccess != nil && !strings.Contains(fmt.Sprint(problems), "WORLD_ACCESS_") {
-		switch allowed, err := server.CheckWorlds(*c.WorldAccess, c.WorldAccessToken); {
-		case err != nil:
-			result.add(inspect.Fault, "WORLD_ACCESS_URL", err.Error())
-		case allowed:
-			result.add(inspect.Warning, "WORLD_ACCESS_URL", "says yes to anybody: a user and a world that do not exist were let in")
-		default:
-			result.add(inspect.Fine, "WORLD_ACCESS_URL", "answers, and keeps out a user that does not exist")
+		level, text := inspect.Fine, "answers, and keeps out a user that does not exist"
+		if allowed, err := server.CheckWorlds(*c.WorldAccess, c.WorldAccessToken); err != nil {
+			level, text = inspect.Fault, err.Error()
+		} else if allowed {
+			level, text = inspect.Warning, "says yes to anybody: a user and a world that do not exist were let in"
 		}
+		result.add(level, "WORLD_ACCESS_URL", text)
 	}
 	return result.print()
 }

@@ -27,21 +27,15 @@ import (
 )
 
 const (
-	// askTimeout bounds the wait for an answer, and turnTimeout that for a turn to ask.
-	askTimeout  = 2 * time.Second
-	turnTimeout = 5 * time.Second
-	// maxAsking bounds the questions at the owner, and maxQueue those that wait for their turn, an eighth of one user.
-	maxAsking = 64
-	maxQueue  = 1 << 14
-	// maxAnswer bounds an answer, in bytes, and maxKept the kept ones.
-	maxAnswer = 64 << 10
-	maxKept   = 100_000
-	// maxTTL bounds how long an answer counts; a yes without max-age counts as long.
-	maxTTL = time.Minute
-	// noTTL is for a no without max-age.
-	noTTL = 5 * time.Second
-	// maxStale bounds how long a yes outlives a failure.
-	maxStale = 10 * time.Minute
+	askTimeout  = 2 * time.Second  // for an answer
+	turnTimeout = 5 * time.Second  // for a turn to ask
+	maxAsking   = 64               // questions at the owner, an eighth of one user
+	maxQueue    = 1 << 14          // questions that wait for their turn, an eighth of one user
+	maxAnswer   = 64 << 10         // bytes
+	maxKept     = 100_000          // answers
+	maxTTL      = time.Minute      // of an answer; a yes without max-age counts as long
+	noTTL       = 5 * time.Second  // of a no without max-age
+	maxStale    = 10 * time.Minute // for which a yes outlives a failure
 )
 
 var (
@@ -53,15 +47,17 @@ var (
 
 // Owner is the system that owns the worlds. Its methods may be called concurrently.
 type Owner struct {
-	url       url.URL
-	token     atomic.Pointer[string]
-	find      func(context.Context, models.Caller) (models.User, error)
-	now       func() time.Time
-	client    *http.Client
-	places    *ledger.Ledger[models.ID] // by user
-	asking    singleflight.Group
-	kept      *lru.Cache[question, answer]
-	questions *prometheus.HistogramVec // by answer
+	url    url.URL
+	token  atomic.Pointer[string]
+	find   func(context.Context, models.Caller) (models.User, error)
+	now    func() time.Time
+	client *http.Client
+	places *ledger.Ledger[models.ID] // by user
+	asking singleflight.Group
+	kept   *lru.Cache[question, answer]
+
+	// Questions is a metric.
+	Questions *prometheus.HistogramVec
 }
 
 type question struct {
@@ -80,14 +76,14 @@ func New(at url.URL, token string, find func(context.Context, models.Caller) (mo
 	o := &Owner{
 		url: at, find: find, now: now,
 		places: ledger.NewQueue[models.ID](ledger.Eighth(maxAsking), ledger.Eighth(maxQueue)),
-		questions: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Questions: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "worldevents_world_questions_seconds",
 			Help:    "Time of a question to the owner of the worlds, with the wait for its turn, by the answer: yes, no, unknown, stale (the last yes instead).",
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2, 4},
 		}, []string{"answer"}),
 	}
 	for _, answer := range []string{"yes", "no", "unknown", "stale"} {
-		o.questions.WithLabelValues(answer)
+		o.Questions.WithLabelValues(answer)
 	}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = maxAsking
@@ -101,9 +97,9 @@ func New(at url.URL, token string, find func(context.Context, models.Caller) (mo
 // SetToken sets the token for later questions (RFC 6750 section 2.1); "" means none.
 func (o *Owner) SetToken(token string) { o.token.Store(&token) }
 
-// Metrics are the durations, and gauges by their label.
-func (o *Owner) Metrics() (prometheus.Collector, map[string]func() int) {
-	return o.questions, map[string]func() int{"world_questions": o.places.Held, "world_answers": o.kept.Len}
+// Held are gauges of questions and kept answers.
+func (o *Owner) Held() map[string]func() int {
+	return map[string]func() int{"world_questions": o.places.Held, "world_answers": o.kept.Len}
 }
 
 // Allow returns nil if the caller may list, create or join in a world, which action says. Otherwise it returns ErrForbidden, ErrUnknown,
@@ -116,17 +112,19 @@ func (o *Owner) Allow(ctx context.Context, caller models.Caller, world, action s
 	return o.ask(ctx, caller, q)
 }
 
-// Renew asks about a watcher anew in the second half of the time that the kept answer counts for, unless the timer is stopped before.
-// Otherwise all watchers of a list would ask together, when it changes. ctx is for the question.
-func (o *Owner) Renew(ctx func() context.Context, caller models.Caller, world, action string) *time.Timer {
+// Renew asks about a watcher anew in the second half of the time that the kept answer counts for, unless ctx is done before. Otherwise all
+// watchers of a list would ask together, when it changes.
+func (o *Owner) Renew(ctx context.Context, caller models.Caller, world, action string) {
 	q := question{caller.UserID, world, action}
 	a, _ := o.kept.Peek(q)
-	left := max(0, a.until.Sub(o.now()))
-	return time.AfterFunc(left-rand.N(left/2+1), func() {
-		if now, _ := o.kept.Peek(q); left > 0 && now.until.Equal(a.until) {
-			o.ask(ctx(), caller, q)
-		}
-	})
+	if left := a.until.Sub(o.now()); left > 0 {
+		timer := time.AfterFunc(left-rand.N(left/2+1), func() {
+			if now, _ := o.kept.Peek(q); now.until.Equal(a.until) {
+				o.ask(context.Background(), caller, q)
+			}
+		})
+		context.AfterFunc(ctx, func() { timer.Stop() })
+	}
 }
 
 // ask asks about a caller, whatever is kept.
@@ -160,7 +158,7 @@ func (o *Owner) keep(q question, user models.User) error {
 		label = "no"
 	}
 	o.kept.Add(q, a)
-	o.questions.WithLabelValues(label).Observe(time.Since(begin).Seconds())
+	o.Questions.WithLabelValues(label).Observe(time.Since(begin).Seconds())
 	return a.err
 }
 
@@ -211,23 +209,23 @@ func readAnswer(res *http.Response, now time.Time) (a answer, err error) {
 	default:
 		return a, fmt.Errorf("HTTP status %d", status)
 	}
-	control := make(map[string]time.Duration) // directives (RFC 9111 section 5.2), with 0 for one that is no number of seconds
-	for directive := range strings.SplitSeq(strings.Join(res.Header.Values("Cache-Control"), ","), ",") {
+	limit, stale := maxTTL, time.Duration(0)
+	for directive := range strings.SplitSeq(strings.Join(res.Header.Values("Cache-Control"), ","), ",") { // RFC 9111 section 5.2
 		name, value, _ := strings.Cut(strings.ToLower(strings.TrimSpace(directive)), "=")
-		seconds, _ := strconv.ParseUint(strings.Trim(value, `"`), 10, 31) // the largest, if there are more (RFC 9111 section 1.2.2)
-		control[name] = time.Duration(seconds) * time.Second
-	}
-	if age, ok := control["max-age"]; ok {
-		ttl = min(age, maxTTL)
-	}
-	for _, name := range []string{"no-store", "no-cache"} {
-		if _, ok := control[name]; ok {
-			ttl = 0
+		number, _ := strconv.ParseUint(strings.Trim(value, `"`), 10, 31) // the largest, if there are more (RFC 9111 section 1.2.2)
+		switch seconds := time.Duration(number) * time.Second; name {
+		case "max-age":
+			ttl = seconds
+		case "stale-if-error":
+			stale = min(seconds, maxStale)
+		case "no-store", "no-cache":
+			limit = 0
 		}
 	}
+	ttl = min(ttl, limit)
 	a.until = now.Add(ttl - rand.N(ttl/5+1)) // or answers that came together would end together
 	if a.err == nil {
-		a.stale = a.until.Add(min(control["stale-if-error"], maxStale))
+		a.stale = a.until.Add(stale)
 	}
 	return a, nil
 }
