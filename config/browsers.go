@@ -35,12 +35,12 @@ func isPageOrigin(text string) bool {
 	return isOrigin(text) || appOrigin.MatchString(text) && !slices.Contains([]string{"http", "https", "ws", "wss", "file", "data", "javascript"}, scheme)
 }
 
-// brand is a BRAND_NAME that fits into the head of a page beside the user's name.
-var brand = regexp.MustCompile(`^[\pL\pM\pN\pP\pS ]{1,40}$`)
+// brand is a BRAND_NAME. Up to 40 characters fit into the head of a page beside the user's name.
+var brand = regexp.MustCompile(`^[\pL\pM\pN\pP\pS ]+$`)
 
 func (c *Config) pages() []check {
 	return append([]check{
-		{"BRAND_NAME", utf8.ValidString(c.BrandName) && brand.MatchString(c.BrandName) && strings.Trim(c.BrandName, " ") != "",
+		{"BRAND_NAME", utf8.ValidString(c.BrandName) && utf8.RuneCountInString(c.BrandName) <= 40 && brand.MatchString(c.BrandName) && strings.Trim(c.BrandName, " ") != "",
 			"must be 1 to 40 characters that can be seen, or spaces between them"},
 	}, each("SECURITY_CONTACT", c.SecurityContacts, isContact, "must be a URI such as mailto:security@example.org, https://example.org/report or tel:+1-201-555-0123")...)
 }

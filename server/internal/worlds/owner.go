@@ -170,12 +170,11 @@ func (o *Owner) request(q question, user models.User) (answer, error) {
 		return answer{}, err
 	}
 	defer o.places.Release(q.user, 1)
-	asked := url.Values{"world": {q.world}, "user": {q.user.String()}, "action": {q.action}}
+	name, value := "username", user.Username
 	if user.Subject != nil {
-		asked.Set("subject", *user.Subject)
-	} else {
-		asked.Set("username", user.Username)
+		name, value = "subject", *user.Subject
 	}
+	asked := url.Values{"world": {q.world}, "user": {q.user.String()}, name: {value}, "action": {q.action}}
 	target := o.url
 	target.RawQuery = strings.TrimPrefix(target.RawQuery+"&"+asked.Encode(), "&")
 	r := &http.Request{Method: http.MethodGet, URL: &target, Header: make(http.Header)}
