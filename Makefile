@@ -51,13 +51,13 @@ test-deploy: build ## Test releases, the unit, the image, the alerts, the runboo
 	$(GOTEST) -timeout 40m -skip '^TestNewMajorVersion$$' ./tests/long/acme ./tests/long/deploy ./tests/long/runbooks ./tests/long/years # test-postgres has what that one moves to
 
 test-postgres: build ## Run the tests on PostgreSQL with the newest version, 18, and the move to it (needs Node)
-	@.ci/node tests/postgres ./test
+	@.ci/node tests/postgres ./test env $(GOTEST)
 
 MODELTIME ?= 10m
 SESSIONHISTORIES ?= 10000
-test-model: ## Hold the service against models of worlds, MODELTIME=10m in all, and of sessions, SESSIONHISTORIES=10000
-	go test -count=1 $(TESTFLAGS) -timeout 0 ./tests/model -modeltime=$(MODELTIME)
-	go test -count=1 $(TESTFLAGS) -timeout 0 ./tests/sessionmodel -rapid.checks=$(SESSIONHISTORIES)
+test-model: build ## Hold the service against models of worlds, MODELTIME=10m in all, and of sessions, SESSIONHISTORIES=10000
+	$(GOTEST) -timeout 0 ./tests/model -modeltime=$(MODELTIME)
+	$(GOTEST) -timeout 0 ./tests/sessionmodel -rapid.checks=$(SESSIONHISTORIES)
 
 # Minimizing what is found would take most of the time.
 FUZZTIME ?= 1m
