@@ -20,7 +20,7 @@ import (
 const (
 	// attackers is how many clients at once ask and do not read, attackTime for how long.
 	attackers  = 3000
-	attackTime = 10 * time.Second
+	attackTime = 7 * time.Second
 	// attackBegin is the time within which they have all begun.
 	attackBegin = 5 * time.Second
 	// attackerStays is after how long such a client hangs up and comes back.
