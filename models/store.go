@@ -97,12 +97,14 @@ func Open(o Options) (*Store, error) {
 }
 
 // newPool puts GORM over a pool whose connections limiter shares. GORM makes no transaction around a single statement or inside another
-// transaction. It prepares nothing, because that breaks behind PgBouncer, and logs nothing, because bound values include tokens.
+// transaction. It prepares nothing, because that breaks behind PgBouncer, logs nothing, because bound values include tokens, and names the
+// columns, because a prepared statement with * fails when a later version adds one.
 func newPool(db *sql.DB, dialector gorm.Dialector, limiter batch.Limiter) (pool, error) {
 	g, err := gorm.Open(dialector, &gorm.Config{
 		SkipDefaultTransaction:   true,
 		DisableAutomaticPing:     true,
 		DisableNestedTransaction: true,
+		QueryFields:              true,
 		Logger:                   logger.Discard,
 	})
 	return pool{gorm: g, sql: db, limiter: limiter, enforceDeadline: true}, err

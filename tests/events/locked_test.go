@@ -136,3 +136,37 @@ func TestListEventsBesideRewrite(t *testing.T) {
 		})
 	}
 }
+
+// A column that a later version adds, or an operator, changes nothing for statements that are prepared already.
+func TestColumnIsAdded(t *testing.T) {
+	t.Parallel()
+	s := servicetest.Start(t, servicetest.Postgres(t), func(o *servicetest.Options) { o.DBMaxConns = 1 }) // every statement is prepared there
+	everything := func(t *testing.T) {
+		alice, bob := s.SignIn("alice"), s.SignIn("bob")
+		id := alice.Create("plaza", "chess", servicetest.When)
+		form := openForm(t, alice, id)
+		form.name = "go"
+		isSaved(t, form.send(alice))
+		bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
+		bob.Get(servicetest.Plaza).Has(200)
+		bob.Get("/api/auth/session").Has(200)
+		spent := bob.Cookie("refreshToken")
+		bob.Get(servicetest.RefreshPath).Is(200, servicetest.Success)
+		for _, path := range []string{"/events", "/events/" + id + ".ics", "/sessions"} {
+			bob.Get(path).Has(200)
+		}
+		bob.Submit("/sessions/end-others", "").Has(303)
+		bob.Delete("/api/event/"+id).Is(200, servicetest.Success)
+		s.Clock.Advance(2 * time.Minute)
+		s.Client().Get(servicetest.RefreshPath, servicetest.Cookies("refreshToken="+spent)).Is(400, servicetest.InvalidRefresh)
+		press(alice, "cancel", id).Has(303)
+		alice.Post("/sign-out?everywhere=true", "").Has(204)
+	}
+	everything(t)
+	for _, table := range []string{"users", "sessions", "events", "rsvps", "changes", "incarnation"} {
+		for _, change := range []string{"ADD COLUMN example text DEFAULT 'x'", "DROP COLUMN example"} {
+			s.Database.Exec("ALTER TABLE " + table + " " + change)
+			s.Run(t, table+" "+change, everything)
+		}
+	}
+}
