@@ -24,6 +24,15 @@ var binary struct {
 	err  error
 }
 
+// WriteExecutable writes a program or a script. No process begins meanwhile: it would have the file open for writing until it has become
+// another program, and whoever starts the file then is told ETXTBSY.
+func WriteExecutable(t testing.TB, path, text string) {
+	t.Helper()
+	syscall.ForkLock.RLock()
+	defer syscall.ForkLock.RUnlock()
+	NoError(t, os.WriteFile(path, []byte(text), 0o755))
+}
+
 // Binary is the path of the program: that of TEST_PROGRAM, else one that it builds, once for all tests of a process.
 func Binary(tb testing.TB) string {
 	tb.Helper()

@@ -34,7 +34,7 @@ func write(t *testing.T, path, text string) {
 func writeScript(t *testing.T, name, text string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)
-	servicetest.NoError(t, os.WriteFile(path, []byte("#!/bin/sh\n"+text), 0o755))
+	servicetest.WriteExecutable(t, path, "#!/bin/sh\n"+text)
 	return path
 }
 

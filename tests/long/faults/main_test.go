@@ -33,7 +33,7 @@ func under(t *testing.T, program *servicetest.Program, command string) *servicet
 	t.Helper()
 	script := filepath.Join(t.TempDir(), "worldevents")
 	text := fmt.Sprintf("#!/bin/sh\nexec %s %s \"$@\"\n", command, servicetest.Binary(t))
-	servicetest.NoError(t, os.WriteFile(script, []byte(text), 0o700))
+	servicetest.WriteExecutable(t, script, text)
 	return program.At(script)
 }
 

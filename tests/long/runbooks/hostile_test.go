@@ -53,12 +53,12 @@ func newHostile(t *testing.T) *hostile {
 	h := &hostile{t: t, bin: folder(t)}
 	world := folder(t)
 	for name, text := range standIns {
-		writeCommand(t, filepath.Join(h.bin, name), "#!/bin/sh\n"+text)
+		servicetest.WriteExecutable(t, filepath.Join(h.bin, name), "#!/bin/sh\n"+text)
 	}
 	for name, text := range played {
-		writeCommand(t, filepath.Join(h.bin, name), "#!/bin/sh\n"+text)
+		servicetest.WriteExecutable(t, filepath.Join(h.bin, name), "#!/bin/sh\n"+text)
 	}
-	writeCommand(t, filepath.Join(h.bin, "install"), "#!/bin/sh\n"+strings.Replace(standIns["install"], "PATH=${PATH#*:}\n", "PATH=/usr/bin:/bin\n", 1))
+	servicetest.WriteExecutable(t, filepath.Join(h.bin, "install"), "#!/bin/sh\n"+strings.Replace(standIns["install"], "PATH=${PATH#*:}\n", "PATH=/usr/bin:/bin\n", 1))
 	for _, name := range real {
 		servicetest.NoError(t, os.Symlink(servicetest.Tool(t, name), filepath.Join(h.bin, name)))
 	}

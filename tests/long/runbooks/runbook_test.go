@@ -83,7 +83,7 @@ func own(t *testing.T, path string, user int, mode os.FileMode) string {
 func reachable(t *testing.T) (path string) {
 	t.Helper()
 	path = filepath.Join(folder(t), "worldevents")
-	writeCommand(t, path, string(servicetest.Must(os.ReadFile(servicetest.Binary(t)))(t)))
+	servicetest.WriteExecutable(t, path, string(servicetest.Must(os.ReadFile(servicetest.Binary(t)))(t)))
 	return path
 }
 
@@ -165,11 +165,6 @@ echo "$name" >>"$STEPS"
 exec "$name" "$@"
 `
 
-func writeCommand(t *testing.T, path, text string) {
-	t.Helper()
-	servicetest.NoError(t, os.WriteFile(path, []byte(text), 0o755))
-}
-
 // newMachine has nothing in its two folders.
 func newMachine(t *testing.T, server *servicetest.PostgresServer) *machine {
 	t.Helper()
@@ -177,11 +172,11 @@ func newMachine(t *testing.T, server *servicetest.PostgresServer) *machine {
 	program := reachable(t)
 	servicetest.NoError(t, os.Symlink(program, filepath.Join(bin, "worldevents")))
 	for name, text := range standIns {
-		writeCommand(t, filepath.Join(bin, name), "#!/bin/sh\n"+text)
+		servicetest.WriteExecutable(t, filepath.Join(bin, name), "#!/bin/sh\n"+text)
 	}
 	for _, name := range []string{"cat", "cp", "createdb", "curl", "cut", "date", "find", "grep", "id", "install", "journalctl", "ls", "mkdir", "mktemp", "mv", "openssl", "psql", "rm",
 		"runuser", "sed", "sha256sum", "sleep", "systemctl", "systemd-run", "tail", "useradd"} {
-		writeCommand(t, filepath.Join(steps, name), step)
+		servicetest.WriteExecutable(t, filepath.Join(steps, name), step)
 	}
 	address := servicetest.Must(url.Parse(server.URL()))(t)
 	m := &machine{t: t, p: servicetest.NewEmptyProgram(t), state: folder(t), world: folder(t), lacks: "-dac_override,-dac_read_search,-fowner"}
@@ -203,8 +198,8 @@ func newMachine(t *testing.T, server *servicetest.PostgresServer) *machine {
 	m.replacing()
 	// Backups have the time in seconds as their names, and nights are longer.
 	night := "#!/bin/sh\nwhile [ -e " + m.state + "/backups/\"$(/bin/date -u +%Y%m%dT%H%M%SZ)\".db ]; do /bin/sleep 0.1; done\n"
-	writeCommand(t, filepath.Join(bin, "backup"), night+m.oneshot("deploy/worldevents-backup.service"))
-	writeCommand(t, filepath.Join(bin, "service"), "#!/bin/sh\numask 077\nexec "+asService(true)+" "+program+" \"$@\"\n")
+	servicetest.WriteExecutable(t, filepath.Join(bin, "backup"), night+m.oneshot("deploy/worldevents-backup.service"))
+	servicetest.WriteExecutable(t, filepath.Join(bin, "service"), "#!/bin/sh\numask 077\nexec "+asService(true)+" "+program+" \"$@\"\n")
 	m.p = m.p.At(filepath.Join(bin, "service"))
 	own(t, filepath.Dir(m.p.Dir), 0, 0o755)
 	own(t, m.p.Dir, 0, 0o750)
@@ -687,7 +682,7 @@ func TestBackups(t *testing.T) {
 			servicetest.NoError(t, os.Chtimes(path, before, before))
 		}
 	}
-	writeCommand(t, filepath.Join(m.p.Dir, "offsite"), "#!/bin/sh\n[ ! -e \"$WORLD/refuse\" ] && echo \"$1\" >\"$WORLD/sent\"\n")
+	servicetest.WriteExecutable(t, filepath.Join(m.p.Dir, "offsite"), "#!/bin/sh\n[ ! -e \"$WORLD/refuse\" ] && echo \"$1\" >\"$WORLD/sent\"\n")
 	servicetest.WriteSecret(t, filepath.Join(m.world, "sent"), "")
 	own(t, filepath.Join(m.world, "sent"), 0, 0o666)
 	m.run(start)
