@@ -1,7 +1,7 @@
 // Chromium and Firefox through one driver, for what both have to do. Each tab is a window of its own, so all are visible.
 import { existsSync } from "node:fs";
 import puppeteer from "puppeteer-core";
-import { patience } from "./service.mjs";
+import { eventually, patience } from "./service.mjs";
 
 const programs = {
   chrome: process.env.CHROMIUM ?? "/usr/bin/chromium",
@@ -19,6 +19,18 @@ export const engines = Object.keys(programs).map((name) => ({
 export const startEngine = (name, { preferences, ...options } = {}) => puppeteer.launch({
   browser: name, executablePath: programs[name], headless: true, ...options,
   args: args[name], extraPrefsFirefox: preferences, protocolTimeout: patience, timeout: patience,
+});
+
+/**
+ * Waits until `holds`, a function of the page, is true in the tab, across its navigations. The driver's own waiting makes a function of text
+ * in the page, which Firefox 140.12 refuses under a strict Content-Security-Policy.
+ */
+export const becomes = (tab, holds, ...args) => eventually(`${holds} with ${args}`, () => tab.evaluate(holds, ...args).catch(() => false));
+
+/** Clicks the element of this accessible name as soon as it is there and enabled. */
+export const press = (tab, name) => eventually(`"${name}" can be clicked`, async () => {
+  const found = await tab.$(`::-p-aria([name="${name}"])`).catch(() => null);
+  return found?.evaluate((element) => !element.disabled).then((enabled) => enabled && found.click().then(() => true)).catch(() => false);
 });
 
 /** A browser profile of its own, whose tabs are signed in with these cookies, if any. */

@@ -7,7 +7,7 @@ import { after, afterEach, before, describe, test } from "node:test";
 import { build } from "esbuild";
 import { compile, compileModule } from "svelte/compiler";
 import { compileScript, parse } from "vue/compiler-sfc";
-import { engines, openProfile, startEngine } from "./engines.mjs";
+import { becomes, engines, openProfile, startEngine } from "./engines.mjs";
 import { startFront } from "./front.mjs";
 import { eventually, fetchWithCookies, startOwner, startService } from "./service.mjs";
 
@@ -52,10 +52,10 @@ before(async () => {
 after(() => folder && rm(folder, { recursive: true }));
 
 /** Waits until an element of the page has this text, which may go on where it ends in "…"; with `gone` until none has. */
-const shows = (tab, text, gone = false) => tab.waitForFunction((text, gone) => {
+const shows = (tab, text, gone = false) => becomes(tab, (text, gone) => {
   const texts = [...document.querySelectorAll("#app *")].map(({ textContent }) => textContent.replace(/\s+/g, " ").trim());
   return texts.some((found) => text.endsWith("…") ? found.startsWith(text.slice(0, -1)) : found === text) !== gone;
-}, {}, text, gone).catch((error) => assert.fail(`${gone ? "still" : "not"} there: ${text}: ${error.message}`));
+}, text, gone);
 
 const press = (tab, text) => tab.evaluate((text) => {
   [...document.querySelectorAll("a, button")].find(({ textContent }) => textContent.trim().startsWith(text)).click();

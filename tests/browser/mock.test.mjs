@@ -5,7 +5,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { build } from "esbuild";
-import { engines, openProfile, startEngine } from "./engines.mjs";
+import { becomes, engines, openProfile, startEngine } from "./engines.mjs";
 import { startFront } from "./front.mjs";
 
 const here = import.meta.dirname;
@@ -33,8 +33,8 @@ for (const { name, skip } of engines) {
     t.after(() => browser.close());
     const { openTabs, cookies } = await openProfile(browser, undefined, `http://localhost:${front.port}`);
     const [tab] = await openTabs(["/mock/?world=plaza"]);
-    const shows = (selector, text) => tab.waitForFunction(
-      (selector, text) => [...document.querySelectorAll(selector)].map((found) => found.textContent).join() === text, {}, selector, text);
+    const shows = (selector, text) => becomes(
+      tab, (selector, text) => [...document.querySelectorAll(selector)].map((found) => found.textContent).join() === text, selector, text);
     const act = (text) => tab.evaluate(text);
 
     await shows("#who", "Signed in as alice");

@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { after, before, beforeEach, describe, test } from "node:test";
 import { cookiesOf, openWindow, startChromium, startProfile } from "./chromium.mjs";
-import { engines, openProfile, startEngine } from "./engines.mjs";
+import { becomes, engines, openProfile, press, startEngine } from "./engines.mjs";
 import { startFront } from "./front.mjs";
 import { eventually, fetchWithCookies, freePort, startService } from "./service.mjs";
 import { makeCertificate } from "./tls.mjs";
@@ -104,7 +104,7 @@ describe("firefox", { skip: firefox.skip }, () => {
       const expired = service.expired(session);
       const profile = await openProfile(browser, expired, api, { secure: true, sameSite: "None" });
       const [tab] = await profile.openTabs([`${origin()}/page/?world=plaza&api=${api}`]);
-      const says = (text) => tab.waitForFunction((text) => document.body.innerText.includes(text), { polling: 50 }, text);
+      const says = (text) => becomes(tab, (text) => document.body.innerText.includes(text), text);
       if (!works) {
         await says("Not signed in");
         assert.equal(await profile.cookie("token"), expired.token);
@@ -112,13 +112,13 @@ describe("firefox", { skip: firefox.skip }, () => {
       }
       await says("Signed in as alice");
       assert.notEqual(await profile.cookie("token"), expired.token);
-      const takesPart = (want) => tab.waitForFunction(
-        (want) => [...document.querySelectorAll("li")].some((name) => name.textContent === "alice") === want, { polling: 50 }, want);
-      await tab.locator("::-p-aria(Join)").click();
+      const takesPart = (want) => becomes(
+        tab, (want) => [...document.querySelectorAll("li")].some((name) => name.textContent === "alice") === want, want);
+      await press(tab, "Join");
       await takesPart(true);
-      await tab.locator("::-p-aria(Leave)").click();
+      await press(tab, "Leave");
       await takesPart(false);
-      await tab.locator("::-p-aria(Sign out)").click();
+      await press(tab, "Sign out");
       await says("Not signed in");
       // Firefox was seen to list a cookie for a moment longer than the page shows a session.
       await eventually("no cookie is left", async () => (await profile.cookies()).length === 0);

@@ -3,7 +3,7 @@
 // ROUNDS=20 repeats what races so often.
 import assert from "node:assert/strict";
 import { after, afterEach, before, describe, test } from "node:test";
-import { engines, openProfile, startEngine } from "./engines.mjs";
+import { becomes, engines, openProfile, press, startEngine } from "./engines.mjs";
 import { startFront } from "./front.mjs";
 import { fetchWithCookies, startService } from "./service.mjs";
 
@@ -23,8 +23,8 @@ after(async () => {
   await service?.stop();
 });
 
-const says = (tab, id, text) => tab.waitForFunction(
-  (id, text) => document.getElementById(id)?.textContent.startsWith(text), { polling: 50 }, id, text);
+const says = (tab, id, text) => becomes(
+  tab, (id, text) => document.getElementById(id)?.textContent.startsWith(text), id, text);
 const signedIn = (tab) => says(tab, "who", "Signed in as alice");
 const upToDate = (tab) => says(tab, "status", "Up to date at");
 const openTabs = async (count) => {
@@ -191,7 +191,7 @@ for (const { name, skip } of engines) {
         });
       }
       const told = async (...want) => {
-        for (const tab of tabs) await tab.waitForFunction((want) => told.join() === want, { polling: 50 }, want.join());
+        for (const tab of tabs) await becomes(tab, (want) => told.join() === want, want.join());
       };
       const call = (tab, name, ...args) => tab.evaluate(
         async (name, args) => (await import(`${location.origin}/client/index.js`))[name](...args).then((result) => result?.error?.code), name, args);
@@ -211,7 +211,7 @@ for (const { name, skip } of engines) {
       await fetchWithCookies(bob)(`${service.address}/sign-out`, { method: "POST" });
       assert.equal(await call(tabs[2], "listEvents", { path: { id: "plaza" } }), "invalid_token");
       for (const [i, tab] of tabs.entries()) {
-        await tab.waitForFunction((want) => told.join() === want, { polling: 50 }, `nobody,bob,nobody${i === 2 ? ",sign in" : ""}`);
+        await becomes(tab, (want) => told.join() === want, `nobody,bob,nobody${i === 2 ? ",sign in" : ""}`);
       }
     });
 
@@ -240,7 +240,7 @@ for (const { name, skip } of engines) {
       assert.equal(await reloadList(tabs[1]), "invalid_token");
       release();
       await left;
-      for (const tab of tabs) await tab.waitForFunction(() => told.includes("nobody"), { polling: 50 });
+      for (const tab of tabs) await becomes(tab, () => told.includes("nobody"));
       for (const tab of tabs) assert.deepEqual(await tab.evaluate(() => told), ["nobody"]);
     });
 
@@ -249,15 +249,14 @@ for (const { name, skip } of engines) {
       const id = await service.create(bob, "plaza", { description: "Doors open\nat eight." });
 
       const [tab] = await profile.openTabs([page]);
-      const click = (text) => tab.locator(`::-p-aria([name="${text}"])`).click();
-      await tab.waitForSelector("#sign-in:not([hidden])");
+      await becomes(tab, () => document.querySelector("#sign-in:not([hidden])") !== null);
       await Promise.all([tab.waitForNavigation(), tab.click("#sign-in")]);
       await tab.type("#username", "alice");
       await Promise.all([tab.waitForNavigation(), tab.click("form .primary")]);
       await signedIn(tab);
-      const names = (...want) => tab.waitForFunction(
-        (id, want) => [...document.getElementById(id)?.querySelectorAll("li") ?? []].map((li) => li.textContent).join() === want,
-        { polling: 50 }, id, want.join());
+      const names = (...want) => becomes(
+        tab, (id, want) => [...document.getElementById(id)?.querySelectorAll("li") ?? []].map((li) => li.textContent).join() === want,
+        id, want.join());
       const shoot = (what) => process.env.SCREENSHOTS && tab.screenshot({ path: `${process.env.SCREENSHOTS}/${what}-${name}.png` });
       await names("bob");
       await tab.click(`[id="${id}"] .join`);
@@ -274,12 +273,12 @@ for (const { name, skip } of engines) {
 
       await tab.type("[name=name]", " ");
       await tab.$eval("[name=scheduledAt]", (input) => (input.value = "2030-05-06T07:08"));
-      await click("Create");
+      await press(tab, "Create");
       await says(tab, "fault", "The request does not fit the contract");
       assert.match(await tab.$eval("#fault", (fault) => fault.textContent), /must be 1 to 200 characters/);
       await shoot("page-fault");
 
-      await click("Sign out");
+      await press(tab, "Sign out");
       await says(tab, "who", "Not signed in");
       assert.equal(await cookie("token"), undefined);
     });

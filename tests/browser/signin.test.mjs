@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { networkInterfaces } from "node:os";
 import { after, afterEach, before, describe, test } from "node:test";
-import { engines, openProfile, startEngine } from "./engines.mjs";
+import { becomes, engines, openProfile, press, startEngine } from "./engines.mjs";
 import { startFront } from "./front.mjs";
 import { startProvider } from "./provider.mjs";
 import { eventually, freePort, startService } from "./service.mjs";
@@ -28,8 +28,7 @@ after(async () => {
   await provider?.stop();
 });
 
-const says = (tab, text) => tab.waitForFunction((text) => document.body?.innerText.includes(text), { polling: 50 }, text);
-const click = (tab, name) => tab.locator(`::-p-aria(${name})`).click();
+const says = (tab, text) => becomes(tab, (text) => document.body?.innerText.includes(text), text);
 
 /** Has the tab's page embed the address in every way, where it is named after each. */
 const embed = (tab, address) => tab.evaluate(async (address) => {
@@ -59,11 +58,11 @@ for (const { name, skip } of engines) {
       const [tab] = await openTabs(`${base}/empty.html`);
       await tab.evaluate(() => navigator.serviceWorker.register("/worker.js").then(() => navigator.serviceWorker.ready).then(() => {}));
       await tab.goto(`${base}/docs`);
-      await click(tab, "Sign in");
-      await click(tab, "Continue");
+      await press(tab, "Sign in");
+      await press(tab, "Continue");
       await says(tab, "Signed in as alice");
       assert.deepEqual(signIns, [["return_to=/docs", "empty", 303]]); // no document: it came through the worker
-      await click(tab, "Sign out");
+      await press(tab, "Sign out");
       await says(tab, "Not signed in. Sign in");
       assert.equal(await profile.cookie("token"), undefined);
 
@@ -86,7 +85,7 @@ for (const { name, skip } of engines) {
     test("three tabs at the provider finish in another order, each where it began", async () => {
       const tabs = await openTabs(...[1, 2, 3].map((n) => `${base}/sign-in?return_to=/docs?${n}`));
       for (const n of [2, 3, 1]) {
-        await click(tabs[n - 1], "Continue");
+        await press(tabs[n - 1], "Continue");
         await says(tabs[n - 1], "Signed in as alice");
         assert.equal(await tabs[n - 1].evaluate(() => location.href), `${base}/docs?${n}`);
       }
@@ -99,11 +98,11 @@ for (const { name, skip } of engines) {
       const address = `http://${lan}:${port}`;
       const [tab] = await openTabs(`${address}/sign-in?return_to=/sessions`);
       assert.equal(await tab.evaluate(() => isSecureContext), false); // so it sends no Fetch Metadata
-      await tab.locator("#username").fill("alice");
-      await click(tab, "Sign in");
+      await tab.type("#username", "alice");
+      await press(tab, "Sign in");
       await says(tab, "Signed in as alice");
       assert.equal(await tab.evaluate(() => location.href), `${address}/sessions`);
-      await click(tab, "Sign out");
+      await press(tab, "Sign out");
       await eventually("the form shows", () => tab.url() === `${address}/sign-in`);
       assert.equal(await profile.cookie("token"), undefined);
     });

@@ -2,7 +2,7 @@
 // repeats each test so often.
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
-import { engines, openProfile, startEngine } from "./engines.mjs";
+import { becomes, engines, openProfile, startEngine } from "./engines.mjs";
 import { startFront } from "./front.mjs";
 import { eventually, fetchWithCookies, startService } from "./service.mjs";
 
@@ -85,7 +85,7 @@ for (const { name, skip } of engines) {
       // A user's own write is seen at once, also where the list polls.
       for (const tab of tabs) {
         await tab.click(".join");
-        await tab.waitForFunction(() => [...document.querySelectorAll("li.me")].length === 1);
+        await becomes(tab, () => [...document.querySelectorAll("li.me")].length === 1);
       }
       assert.ok(most <= 2, `${most} calls waited`);
     });
@@ -174,7 +174,7 @@ for (const { name, skip } of engines) {
       const world = await newWorld();
       const tabs = await openTabs([world, world]);
       const say = (word) => Promise.all(tabs.map((tab) =>
-        tab.waitForFunction((word) => document.getElementById("live").textContent.startsWith(word), {}, word)));
+        becomes(tab, (word) => document.getElementById("live").textContent.startsWith(word), word)));
       await say("Live since");
       hold = (request, answer) => {
         if (request.url.startsWith("/api/event/")) answer.statusCode = 404;
@@ -199,7 +199,7 @@ for (const { name, skip } of engines) {
       };
       const tabs = await openTabs([world, world]);
       for (const tab of tabs) {
-        await tab.waitForFunction(() => document.getElementById("live").textContent.startsWith("Live since"));
+        await becomes(tab, () => document.getElementById("live").textContent.startsWith("Live since"));
         await tab.evaluate(() => {
           window.said = [];
           const live = document.getElementById("live");
@@ -221,7 +221,7 @@ for (const { name, skip } of engines) {
       const tabs = await openTabs(Array(3).fill(world));
       await everybodySees(tabs, await write(world));
       await tabs[1].click("#sign-out");
-      for (const tab of tabs) await tab.waitForFunction(() => document.getElementById("who").textContent === "Not signed in");
+      for (const tab of tabs) await becomes(tab, () => document.getElementById("who").textContent === "Not signed in");
       await eventually("nobody waits", () => waiting.size === 0);
       const before = calls;
       await write(world);
@@ -268,7 +268,7 @@ const newWorld = async () => {
 /** Bob creates an event; returns its id. */
 const write = (world) => service.create(bob, world);
 
-const everybodySees = (tabs, id) => Promise.all(tabs.map((tab) => tab.waitForFunction((id) => document.getElementById(id), { polling: 50 }, id)));
+const everybodySees = (tabs, id) => Promise.all(tabs.map((tab) => becomes(tab, (id) => document.getElementById(id) !== null, id)));
 
 /** Shows or hides a tab, as its page sees it. */
 const show = (tab, visible) => tab.evaluate((visible) => {
