@@ -329,7 +329,7 @@ async function openWithCalls(t, env) {
     async Go(text, status = 200) {
       assert.ok(text.startsWith("// C=$(./bin/worldevents session issue bob) go run main.go\n"), text);
       await writeFile(join(folder, "main.go"), `${text}\n`);
-      const go = (program, ...args) => promisify(execFile)(program, args, { cwd: folder, env: { ...process.env, GOFLAGS: "", C } });
+      const go = (program, ...args) => promisify(execFile)(program, args, { cwd: folder, env: { ...process.env, GOFLAGS: "-trimpath", C } });
       const C = await cookies();
       assert.equal((await go("gofmt", "-d", "main.go")).stdout, "");
       const { stdout, stderr } = await go("go", "run", "main.go");

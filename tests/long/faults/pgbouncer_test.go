@@ -59,7 +59,9 @@ func TestPgBouncer(t *testing.T) {
 	const tests = "^Test(Sequential|Refresh|SignIn|SignOut|End|Sessions|Session|PruneSessions|Event|User|CheckSchema)/^postgres$"
 	for {
 		address, crashed := startPgBouncer(t, server, 3)
-		suite := exec.Command("go", "test", "-count=1", "-p", "1", "-run", tests, "-timeout", "8m", "./tests/model", "./tests/sessions", "./tests/commands")
+		// With these flags make test has linked the same programs.
+		suite := exec.Command("go", "test", "-vet=off", "-o", "bin/tests/", "-ldflags", "-s -w",
+			"-count=1", "-p", "1", "-run", tests, "-timeout", "8m", "./tests/model", "./tests/sessions", "./tests/commands")
 		suite.Dir = servicetest.Root(t)
 		suite.Env = append(os.Environ(), "CI=true", // or without a database it would skip, and pass
 			"TEST_DATABASE_URL=postgres://postgres@"+address+"/postgres?default_query_exec_mode=exec")
