@@ -1,5 +1,6 @@
 // Chromium and Firefox through one driver, for what both have to do. Each tab is a window of its own, so all are visible.
 import { existsSync } from "node:fs";
+import { setTimeout as pause } from "node:timers/promises";
 import puppeteer from "puppeteer-core";
 import { eventually, patience } from "./service.mjs";
 
@@ -21,17 +22,31 @@ export const startEngine = (name, { preferences, ...options } = {}) => puppeteer
   args: args[name], extraPrefsFirefox: preferences, protocolTimeout: patience, timeout: patience,
 });
 
+/** What `look` sees in a page, and false when the page goes away meanwhile: Firefox may never answer then, so it is given a while. */
+const seen = (look) => Promise.race([look().catch(() => false), pause(patience / 10, false, { ref: false })]);
+
 /**
  * Waits until `holds`, a function of the page, is true in the tab, across its navigations. The driver's own waiting makes a function of text
  * in the page, which Firefox 140.12 refuses under a strict Content-Security-Policy.
  */
-export const becomes = (tab, holds, ...args) => eventually(`${holds} with ${args}`, () => tab.evaluate(holds, ...args).catch(() => false));
+export const becomes = (tab, holds, ...args) => eventually(`${holds} with ${args}`, () => seen(() => tab.evaluate(holds, ...args)));
 
-/** Clicks the element of this accessible name as soon as it is there and enabled. */
-export const press = (tab, name) => eventually(`"${name}" can be clicked`, async () => {
-  const found = await tab.$(`::-p-aria([name="${name}"])`).catch(() => null);
-  return found?.evaluate((element) => !element.disabled).then((enabled) => enabled && found.click().then(() => true)).catch(() => false);
-});
+/**
+ * Clicks the element of this accessible name as soon as it is enabled and stands still. It looks in the document of the moment: the
+ * driver's own look keeps a document, and one that it asked for between two pages is never replaced.
+ */
+export function press(tab, name) {
+  let place;
+  return eventually(`"${name}" can be clicked`, async () => {
+    const still = await seen(async () => {
+      const before = place;
+      const found = await (await tab.evaluateHandle(() => document)).$(`::-p-aria([name="${name}"])`);
+      place = await found?.evaluate((element) => !element.disabled && JSON.stringify(element.getBoundingClientRect()));
+      return place && place === before && found;
+    });
+    return still && still.click().then(() => true, () => false);
+  });
+}
 
 /** A browser profile of its own, whose tabs are signed in with these cookies, if any. */
 export async function openProfile(browser, session, url, attributes = { sameSite: "Lax" }) {
