@@ -5,7 +5,7 @@ package gen
 
 import _ "embed"
 
-//go:generate go tool -modfile=tools.mod oapi-codegen -config config.yaml ../openapi.yaml
+//go:generate go run -trimpath -modfile=tools.mod github.com/oapi-codegen/oapi-codegen/v2/cmd/oapi-codegen -config config.yaml ../openapi.yaml
 //go:generate go run ./tojson ../openapi.yaml openapi.json
 
 // OpenAPI is openapi.yaml as JSON, in the order of its text.

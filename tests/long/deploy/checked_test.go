@@ -29,7 +29,7 @@ func TestReleaseIsChecked(t *testing.T) {
 	run([]string{vulnerabilities(t, jwt)}, 1, "GO-2030-0001", "vulnerabilities")
 	run([]string{unreachable}, 2, "NOT CHECKED", "vulnerabilities")
 	killed := writeScript(t, "govulncheck", "kill -KILL $$\n")
-	run([]string{"PATH=" + filepath.Dir(writeScript(t, "go", "echo "+killed+"\n")) + ":" + os.Getenv("PATH")}, 2, "NOT CHECKED", "vulnerabilities")
+	run([]string{"PATH=" + filepath.Dir(writeScript(t, "go", "cp "+killed+" \"$5\"\n")) + ":" + os.Getenv("PATH")}, 2, "NOT CHECKED", "vulnerabilities")
 
 	const day = 24 * time.Hour
 	current, old := releases(t, dir, 0), releases(t, dir, 15*day)
