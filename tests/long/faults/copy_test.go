@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -55,8 +54,8 @@ func TestCopyOntoAFullDisk(t *testing.T) {
 	}
 }
 
-// A large database is copied within five minutes, and takes no more memory than a small one. COPYRSVPS says how large, in
-// RSVPs: 5000000 is what is promised; fewer are quicker to make.
+// A large database is copied with the memory that a small one takes. COPYRSVPS says how large, in RSVPs: the page speaks of millions;
+// fewer are quicker to make.
 func TestCopyOfALargeDatabase(t *testing.T) {
 	t.Parallel()
 	rsvps, err := strconv.Atoi(os.Getenv("COPYRSVPS"))
@@ -73,11 +72,8 @@ func TestCopyOfALargeDatabase(t *testing.T) {
 	for _, step := range []struct{ from, to *servicetest.Database }{{first, file}, {file, second}, {second, back}, {first, servicetest.EmptyPostgres(t)}} {
 		begin := time.Now()
 		copied, memory := copyMeasured(t, p.With("DATABASE_URL="+step.from.URL), step.to.URL)
-		took := time.Since(begin)
-		t.Logf("%s to %s: %d RSVPs in %.1f s, with %d MB of memory", step.from.Dialect, step.to.Dialect, copied.Rows["rsvps"], took.Seconds(), memory>>20)
-		if took > 5*time.Minute || memory > 250<<20 {
-			t.Errorf("%s to %s took %v and %d MB of memory", step.from.Dialect, step.to.Dialect, took, memory>>20)
-		}
+		t.Logf("%s to %s: %d RSVPs in %.1f s, with %d MB of memory", step.from.Dialect, step.to.Dialect, copied.Rows["rsvps"], time.Since(begin).Seconds(), memory>>20)
+		servicetest.True(t, memory < 128<<20, "%s to %s took %d MB of memory", step.from.Dialect, step.to.Dialect, memory>>20)
 		if checksum != "" && copied.Checksum != checksum || copied.Rows["rsvps"] != rsvps {
 			t.Errorf("%s to %s: %+v, want %s", step.from.Dialect, step.to.Dialect, copied, checksum)
 		}
@@ -109,14 +105,29 @@ func worldLists(t *testing.T, db *servicetest.Database) (lists [1000]string) {
 	return lists
 }
 
-// copyMeasured copies, and returns the most memory that the program had.
+// copyMeasured copies, and returns the most memory that the program had. The kernel's figure for a process that has ended (ru_maxrss) is
+// no use: it counts what the test had when it made the process (getrusage(2)).
 func copyMeasured(t *testing.T, p *servicetest.Program, to string) (c servicetest.Copied, memory int64) {
 	t.Helper()
 	command := p.Command("copy", "--to", to)
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
-	if err := command.Run(); err != nil || json.Unmarshal(stdout.Bytes(), &c) != nil {
-		t.Fatalf("%v %s", err, &stderr)
+	servicetest.NoError(t, command.Start())
+	ended := make(chan error, 1)
+	go func() { ended <- command.Wait() }()
+	for {
+		select {
+		case err := <-ended:
+			if err != nil || json.Unmarshal(stdout.Bytes(), &c) != nil {
+				t.Fatalf("%v %s", err, &stderr)
+			}
+			return c, memory
+		case <-time.After(5 * time.Millisecond):
+			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", command.Process.Pid))
+			if _, rest, ok := strings.Cut(string(status), "VmHWM:"); ok {
+				kilobytes, _ := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
+				memory = kilobytes << 10
+			}
+		}
 	}
-	return c, command.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
 }

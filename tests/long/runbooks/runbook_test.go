@@ -643,7 +643,7 @@ func TestGrowOfALargeDatabase(t *testing.T) {
 	m.service.Is(200, "POST", servicetest.Plaza, servicetest.EventBody, writer)
 	listsAway, writesAway := lists(), writes()
 	t.Logf("%d RSVPs: lists were away for %.1f s, writes for %.1f s", rsvps, listsAway.Seconds(), writesAway.Seconds())
-	if listsAway > 5*time.Second || listsAway >= writesAway {
+	if listsAway > writesAway/2 { // a restart is shorter than a copy, a check and a restart
 		t.Errorf("lists were away for %v, writes for %v", listsAway, writesAway)
 	}
 }
