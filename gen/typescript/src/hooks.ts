@@ -15,7 +15,11 @@ import { eventsOf, eventsOptions, type ListQuery, queryKeys } from "./query.js";
 /** What selects the events of a list that is live, which has no pages. */
 export type LiveQuery = Omit<ListQuery, "limit">;
 
-type Query = { state: { data: unknown; dataUpdatedAt: number; isInvalidated: boolean }; setState(state: object): void };
+type Query = {
+  queryKey: readonly unknown[];
+  state: { data: unknown; dataUpdatedAt: number; isInvalidated: boolean };
+  setState(state: object): void;
+};
 
 /** What is used of a QueryClient: each framework has a class of its own. */
 export interface Queries {
@@ -28,21 +32,28 @@ export interface Queries {
   getQueryCache(): {
     find(filters: { queryKey: readonly unknown[] }): Query | undefined;
     findAll(filters: { queryKey: readonly unknown[]; type?: "active" }): Query[];
-    subscribe(listener: () => unknown): () => void;
+    subscribe(listener: (event: { query: Query; action?: { type: string; error?: Fault } }) => unknown): () => void;
   };
 }
 
 const sessionIn = (queries: Queries) => queries.getQueryData(queryKeys.session) as Session | null | undefined;
 
-/** Has the queries follow the session, while any component of this package is shown. Returns a function that ends it. */
-export function followSession(queries: Queries): () => void {
-  return onSessionChange((session) => {
-    const before = sessionIn(queries);
-    if (before && session && before.username === session.username) return; // Another component was faster.
-    if (before === null && !session) return;
-    queries.setQueryData(queryKeys.session, session ?? null);
-    void queries.resetQueries({ queryKey: queryKeys.allEvents });
-  }, { known: sessionIn(queries) });
+/** Has the queries follow what the user may see, while any component of this package is shown. Returns a function that ends it. */
+export function followUser(queries: Queries): () => void {
+  const ends = [
+    onSessionChange((session) => {
+      const before = sessionIn(queries);
+      if (before && session && before.username === session.username) return; // Another component was faster.
+      if (before === null && !session) return;
+      queries.setQueryData(queryKeys.session, session ?? null);
+      void queries.resetQueries({ queryKey: queryKeys.allEvents });
+    }, { known: sessionIn(queries) }),
+    queries.getQueryCache().subscribe(({ query: { queryKey: [service, kind, world] }, action }) => {
+      const [own, lists] = queryKeys.allEvents;
+      if (service === own && kind === lists && action?.type === "error" && action.error?.code === "forbidden") keepOut(queries, world as string, action.error);
+    }),
+  ];
+  return () => ends.forEach((end) => end());
 }
 
 /** The watches that bring lists, each the list of a query: when it was asked for, and when it was last read beside them. */
@@ -98,7 +109,6 @@ export function liveList(
   return {
     term: JSON.stringify([queryKey, user, without]),
     show(onStatus) {
-      if (keptOut) keepOut(queries, world, keptOut);
       if (without) onStatus({ status: without, since: new Date(), error: (keptOut || failureReason) ?? undefined });
       if (without) return () => {};
       const watch = { query: queries.getQueryCache().find({ queryKey }), asked: 0, readAgain: 0 };

@@ -9,7 +9,7 @@ import {
   type UseMutationResult, useMutationState, useQuery, useQueryClient, type UseQueryResult,
 } from "@tanstack/react-query";
 import { useEffect, useMemo, useState } from "react";
-import { type Attending, type Change, connecting, creation, followSession, joining, leaving, liveList, type LiveQuery, underWay, withChanges } from "./hooks.js";
+import { type Attending, type Change, connecting, creation, followUser, joining, leaving, liveList, type LiveQuery, underWay, withChanges } from "./hooks.js";
 import type { Fault, LiveStatus, NewEvent, Session, TaggedList, WorldEvent } from "./index.js";
 import * as options from "./query.js";
 import type { ListQuery, Page } from "./query.js";
@@ -34,7 +34,7 @@ export const eventPagesOptions = (world: string, query: ListQuery = {}) =>
 /** The queries, which follow the session while any component of this package is mounted. */
 function useQueries(): QueryClient {
   const queries = useQueryClient();
-  useEffect(() => followSession(queries), [queries]);
+  useEffect(() => followUser(queries), [queries]);
   return queries;
 }
 

@@ -12,7 +12,7 @@ import {
 import { onMount } from "svelte";
 import { fromStore, toStore, writable } from "svelte/store";
 import {
-  type Attending, type Change, connecting, creation, followSession, joining, leaving, liveList, type LiveQuery, type Queries, underWay, withChanges,
+  type Attending, type Change, connecting, creation, followUser, joining, leaving, liveList, type LiveQuery, type Queries, underWay, withChanges,
 } from "./hooks.js";
 import type { Fault, LiveStatus, NewEvent, Session, TaggedList, WorldEvent } from "./index.js";
 import { askSession, eventPagesOptions, eventsOptions, type ListQuery } from "./query.js";
@@ -24,7 +24,7 @@ export { eventPagesOptions, eventsOptions, queryKeys, sessionOptions } from "./q
 /** The queries, which follow the session while any component of this package is mounted. */
 function useQueries(): Queries {
   const queries = useQueryClient();
-  onMount(() => followSession(queries));
+  onMount(() => followUser(queries));
   return queries;
 }
 

@@ -10,7 +10,7 @@ import {
 } from "@tanstack/vue-query";
 import { computed, type MaybeRefOrGetter, reactive, type Ref, shallowRef, type ShallowRef, toValue, watchPostEffect } from "vue";
 import {
-  type Attending, type Change, connecting, creation, followSession, joining, leaving, type LiveList, liveList, type LiveQuery, type Queries,
+  type Attending, type Change, connecting, creation, followUser, joining, leaving, type LiveList, liveList, type LiveQuery, type Queries,
   underWay, withChanges,
 } from "./hooks.js";
 import type { Fault, LiveStatus, NewEvent, Session, TaggedList, WorldEvent } from "./index.js";
@@ -23,7 +23,7 @@ export { eventPagesOptions, eventsOptions, queryKeys, sessionOptions } from "./q
 /** The queries, which follow the session while any component of this package is mounted. */
 function useQueries(): Queries {
   const queries = useQueryClient();
-  watchPostEffect((onCleanup) => onCleanup(followSession(queries)));
+  watchPostEffect((onCleanup) => onCleanup(followUser(queries)));
   return queries;
 }
 

@@ -13,7 +13,7 @@ import {
 import { mock } from "worldevents-client/mock";
 import { eventPagesOptions, eventsOptions, queryKeys } from "worldevents-client/query";
 import { eventually } from "../../../tests/browser/service.mjs";
-import { leaving, liveList } from "../dist/hooks.js";
+import { followUser, leaving, liveList } from "../dist/hooks.js";
 
 const baseUrl = "http://worldevents.example";
 const path = { id: "plaza" };
@@ -269,8 +269,9 @@ describe("in a world that another system owns", () => {
       stop?.();
       stop = shown.show((status) => (live = status));
     };
-    const ends = [list.subscribe(render), pages.subscribe(() => {})];
-    t.after(() => [stop, ...ends, () => queries.clear()].forEach((end) => end()));
+    const endList = list.subscribe(render);
+    const ends = [followUser(queries), pages.subscribe(() => {})];
+    t.after(() => [stop, endList, ...ends, () => queries.clear()].forEach((end) => end()));
     const shows = () => [live?.status, live?.error?.code, ...[list, pages].flatMap((each) => {
       const { data, error } = each.getCurrentResult();
       return [!!data, error?.code];
@@ -295,6 +296,16 @@ describe("in a world that another system owns", () => {
     may = false;
     await queries.invalidateQueries({ queryKey: queryKeys.events("plaza") });
     await showing(nothing); // where it is read, too, and not watched
+
+    may = true;
+    await queries.invalidateQueries({ queryKey: queryKeys.allEvents });
+    await showing(whole);
+    stop();
+    endList();
+    may = false;
+    await queries.invalidateQueries({ queryKey: eventPagesOptions("plaza").queryKey });
+    const kept = queries.getQueryCache().findAll({ queryKey: queryKeys.allEvents }).map(({ state }) => [state.data, state.error?.code]);
+    assert.deepEqual(kept, [[undefined, "forbidden"], [undefined, "forbidden"]], "pages without a live list beside them");
   });
 });
 
