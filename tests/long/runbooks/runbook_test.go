@@ -605,7 +605,7 @@ func TestGrowOfALargeDatabase(t *testing.T) {
 	t.Parallel()
 	rsvps, err := strconv.Atoi(os.Getenv("GROWRSVPS"))
 	if err != nil {
-		rsvps = 100_000
+		rsvps = 50_000
 	}
 	server := servicetest.NewPostgresServer(t)
 	server.Exec("DROP DATABASE worldevents")

@@ -16,25 +16,25 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(servicetest.MainLong(m)) }
 
-// What has come together in years: 200,000 users with 250,000 events of 20 RSVPs each in 2,500 worlds, sessions, and marks.
+// What has come together in years: 40,000 users with 50,000 events of 20 RSVPs each in 500 worlds, sessions, and marks.
 var years = []string{
 	`INSERT INTO users (id, username, created_at, issuer, subject, folded, skeleton)
 		SELECT ('00000000-0000-7000-a000-' || lpad(n::text, 12, '0'))::uuid, 'user ' || n, '2030-01-01 00:00:00+00',
 			CASE WHEN n % 2 = 0 THEN 'https://login.example.org' END, CASE WHEN n % 2 = 0 THEN 'subject ' || n END, 'user ' || n, 'user ' || n
-		FROM generate_series(1, 200000) n`,
+		FROM generate_series(1, 40000) n`,
 	`INSERT INTO sessions (id, user_id, handle_hash, created_at, device, network, provider_sid, revoked_at, refreshed_at, expires_at, token_hash, spent)
 		SELECT gen_random_uuid(), id, sha256(id::text::bytea), now(), 'Firefox', '192.0.2.0', CASE WHEN number % 3 = 0 THEN 'sid ' || number END,
 			CASE WHEN number % 20 > 0 THEN now() END, now(), now() + interval '30 days', sha256(id::text::bytea), ''
 		FROM users`,
 	`INSERT INTO events (id, world_id, creator_id, name, description, scheduled_at, created_at)
-		SELECT ('00000000-0000-7000-b000-' || lpad(n::text, 12, '0'))::uuid, 'world ' || n % 2500,
-			('00000000-0000-7000-a000-' || lpad((1 + n % 200000)::text, 12, '0'))::uuid, 'event', 'of many', timestamptz '2040-01-01 00:00:00+00' + n * interval '1 minute', '2030-01-01 00:00:00+00'
-		FROM generate_series(1, 250000) n`,
+		SELECT ('00000000-0000-7000-b000-' || lpad(n::text, 12, '0'))::uuid, 'world ' || n % 500,
+			('00000000-0000-7000-a000-' || lpad((1 + n % 40000)::text, 12, '0'))::uuid, 'event', 'of many', timestamptz '2040-01-01 00:00:00+00' + n * interval '1 minute', '2030-01-01 00:00:00+00'
+		FROM generate_series(1, 50000) n`,
 	`INSERT INTO rsvps (event_number, created_at, user_number, username)
 		SELECT e.number, '2030-01-01 00:00:00+00', u.number, u.username
-		FROM events e CROSS JOIN generate_series(0, 19) n JOIN users u ON u.id = ('00000000-0000-7000-a000-' || lpad((1 + (e.number * 20 + n) % 200000)::text, 12, '0'))::uuid`,
+		FROM events e CROSS JOIN generate_series(0, 19) n JOIN users u ON u.id = ('00000000-0000-7000-a000-' || lpad((1 + (e.number * 20 + n) % 40000)::text, 12, '0'))::uuid`,
 	"INSERT INTO blocked_identities SELECT sha256(n::text::bytea), now() FROM generate_series(1, 5000) n",
-	"INSERT INTO changes SELECT 'world ' || n % 2500, (1 + n / 2500)::text::xid8 FROM generate_series(0, 99999) n ON CONFLICT DO NOTHING",
+	"INSERT INTO changes SELECT 'world ' || n % 500, (1 + n / 500)::text::xid8 FROM generate_series(0, 99999) n ON CONFLICT DO NOTHING",
 }
 
 // triggers changes those of all tables that have some.
