@@ -1,4 +1,4 @@
-// worldevents-client/vue and worldevents-client/svelte in Chromium and Firefox: an app with a component, against the real service.
+// worldevents-client/vue and worldevents-client/svelte in Chromium: an app with a component, against the real service.
 import assert from "node:assert/strict";
 import { cp, mkdtemp, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -7,7 +7,7 @@ import { after, afterEach, before, describe, test } from "node:test";
 import { build } from "esbuild";
 import { compile, compileModule } from "svelte/compiler";
 import { compileScript, parse } from "vue/compiler-sfc";
-import { becomes, engines, openProfile, startEngine } from "./engines.mjs";
+import { becomes, openProfile, startEngine } from "./engines.mjs";
 import { startFront } from "./front.mjs";
 import { eventually, fetchWithCookies, startOwner, startService } from "./service.mjs";
 
@@ -67,7 +67,7 @@ const fill = (tab, label, value) => tab.evaluate((label, value) => {
   input.dispatchEvent(new Event("input", { bubbles: true }));
 }, label, value);
 
-for (const { name: engine, skip } of engines) describe(engine, { skip }, () => {
+describe("in Chromium", () => {
   let owner, service, front, browser, profile, page;
   let keptOut; // a user
   let hold = () => {};
@@ -87,7 +87,7 @@ for (const { name: engine, skip } of engines) describe(engine, { skip }, () => {
         open.add(response.on("close", () => open.delete(response)));
       },
     });
-    browser = await startEngine(engine);
+    browser = await startEngine("chrome");
     profile = await openProfile(browser, undefined, `http://localhost:${front.port}`);
   });
   after(async () => {
