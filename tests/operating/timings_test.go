@@ -63,11 +63,12 @@ func TestTimingsOfTheDatabase(t *testing.T) {
 		if refused < 4 || refused+failed != 5 {
 			t.Fatalf("%v refused and %v failed", refused, failed)
 		}
-		if got := wait.sum - waitBefore.sum; got < 0.7*refused || got > 2.5*5 {
-			t.Errorf("%v requests gave up, %v seconds were waited", refused, got)
+		waited := wait.sum - waitBefore.sum
+		if waited < 0.7*refused || waited > 2.5*5 {
+			t.Errorf("%v requests gave up, %v seconds were waited", refused, waited)
 		}
-		spent := work.sum - workBefore.sum // by those that failed, and by what the service does by itself
-		if wait.count-waitBefore.count < 5 || spent > 0.7*refused+2.5*failed || spent < 0.7*failed {
+		spent := work.sum - workBefore.sum // by those that failed, which may have waited first, and by what the service does by itself
+		if wait.count-waitBefore.count < 5 || spent > 0.7*refused+2.5*failed || waited+spent < 0.7*5 {
 			t.Errorf("%v refused, %v failed; waiting %v, before %v; database %v, before %v", refused, failed, wait, waitBefore, work, workBefore)
 		}
 	})
