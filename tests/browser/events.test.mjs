@@ -42,6 +42,9 @@ async function openMenu(tab, name) {
   await entry(tab, name).getByText("More").locator("..").click();
   return entry(tab, name);
 }
+
+/** Clicks what leads to another page, and waits until that is there with its scripts. */
+const follow = (tab, link) => Promise.all([tab.waitForEvent("load"), link.click()]);
 const eventsOf = async (call, world) => (await (await call(`${service.address}/api/event/${world}`)).json()).events;
 
 for (const javaScriptEnabled of [true, false]) {
@@ -57,12 +60,12 @@ for (const javaScriptEnabled of [true, false]) {
 
     const tab = await openTab(t, alice, { javaScriptEnabled });
     await tab.goto(`${service.base}/docs`);
-    await tab.getByRole("navigation").getByRole("link", { name: "Events", exact: true }).click();
+    await follow(tab, tab.getByRole("navigation").getByRole("link", { name: "Events", exact: true }));
     assert.deepEqual(await names(tab), ["Roftop concert", "Boat trip", "Chess"]);
-    await tab.getByRole("navigation").getByRole("link", { name: "Sessions" }).click();
-    await tab.getByRole("link", { name: "Your events" }).click();
+    await follow(tab, tab.getByRole("navigation").getByRole("link", { name: "Sessions" }));
+    await follow(tab, tab.getByRole("link", { name: "Your events" }));
     assert.deepEqual(await entry(tab, "Roftop").locator("time").allInnerTexts(), ["Wed", "2", javaScriptEnabled ? "04:04 CET" : "03:04 UTC"]);
-    await entry(tab, "Roftop").getByRole("link", { name: plaza }).click();
+    await follow(tab, entry(tab, "Roftop").getByRole("link", { name: plaza }));
     assert.deepEqual(await names(tab), ["Roftop concert", "Chess"]);
 
     // Whoever watches the list sees the change.
@@ -70,7 +73,7 @@ for (const javaScriptEnabled of [true, false]) {
     await before.text();
     const news = asBob(`${service.address}/api/event/${plaza}?wait=50`, { headers: { "If-None-Match": before.headers.get("ETag") } })
       .then(async (response) => [await response.json(), Date.now()]);
-    await entry(tab, "Roftop").getByRole("link", { name: "Edit" }).click();
+    await follow(tab, entry(tab, "Roftop").getByRole("link", { name: "Edit" }));
     await tab.getByLabel("Name").fill("Rooftop concert <3");
     assert.equal(await tab.getByLabel("Description").inputValue(), "Bring a coat.\n\nDoors at eight.");
     assert.equal(await tab.getByText(/^Time, in/).innerText(), `Time, in ${javaScriptEnabled ? "Europe/Berlin" : "UTC"}`);
@@ -83,16 +86,16 @@ for (const javaScriptEnabled of [true, false]) {
     assert.deepEqual([name, description, scheduledAt], ["Rooftop concert <3", "Bring a coat.\n\nDoors at eight.", "2030-01-02T03:04:05.000Z"]);
     await tab.waitForURL(/\/api-of\/worlds\/events\?world=plaza-[a-z]+#event-/);
 
-    await tab.getByRole("link", { name: "Show all worlds" }).click();
-    await entry(tab, "Boat trip").getByRole("link", { name: "Edit" }).click();
+    await follow(tab, tab.getByRole("link", { name: "Show all worlds" }));
+    await follow(tab, entry(tab, "Boat trip").getByRole("link", { name: "Edit" }));
     await tab.getByLabel("Time, in").fill("2031-07-01T10:30");
     await tab.getByRole("button", { name: "Save" }).click();
     await tab.waitForURL(/#event-/);
     assert.equal((await eventsOf(asBob, harbour))[0].scheduledAt, javaScriptEnabled ? "2031-07-01T08:30:00.000Z" : "2031-07-01T10:30:00.000Z");
 
-    await (await openMenu(tab, "Boat trip")).getByRole("link", { name: "Cancel the event" }).click();
-    await tab.getByRole("link", { name: "Keep it" }).click();
-    await (await openMenu(tab, "Boat trip")).getByRole("link", { name: "Cancel the event" }).click();
+    await follow(tab, (await openMenu(tab, "Boat trip")).getByRole("link", { name: "Cancel the event" }));
+    await follow(tab, tab.getByRole("link", { name: "Keep it" }));
+    await follow(tab, (await openMenu(tab, "Boat trip")).getByRole("link", { name: "Cancel the event" }));
     await tab.getByRole("button", { name: "Cancel the event" }).click();
     await tab.waitForURL(`${service.base}/events`);
     await (await openMenu(tab, "Chess")).getByRole("button", { name: "Leave" }).click();
