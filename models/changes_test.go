@@ -35,7 +35,7 @@ func newEar(t *testing.T, url string) *ear {
 
 func openStore(t *testing.T, url string) *models.Store {
 	t.Helper()
-	s := servicetest.Must(models.Open(models.Options{URL: url, MaxConns: 4, Timeout: 20 * time.Second, Sessions: models.SessionPolicy{TTL: time.Hour, PerUser: 1}}))(t)
+	s := servicetest.Must(models.Open(models.Options{URL: url, MaxConns: 4, Timeout: time.Minute, MaxWait: 20 * time.Second, Sessions: models.SessionPolicy{TTL: time.Hour, PerUser: 1}}))(t)
 	t.Cleanup(func() { s.Close() })
 	return s
 }
@@ -43,7 +43,7 @@ func openStore(t *testing.T, url string) *models.Store {
 // migrated is a Store on a server's database, with one connection, which makes all plans.
 func migrated(t *testing.T, server *servicetest.PostgresServer) *models.Store {
 	t.Helper()
-	s := servicetest.Must(models.Open(models.Options{URL: server.URL(), MaxConns: 1, Timeout: time.Minute}))(t)
+	s := servicetest.Must(models.Open(models.Options{URL: server.URL(), MaxConns: 1, Timeout: time.Minute, MaxWait: 20 * time.Second}))(t)
 	t.Cleanup(func() { s.Close() })
 	servicetest.NoError(t, s.Migrate(t.Context()))
 	return s
@@ -52,7 +52,7 @@ func migrated(t *testing.T, server *servicetest.PostgresServer) *models.Store {
 // awaits fails unless another instance tells of a write.
 func (e *ear) awaits(t *testing.T, what string) {
 	t.Helper()
-	servicetest.Eventually(t, 20*time.Second, what+" is told", func() bool { return e.others.Swap(0) > 0 })
+	servicetest.Eventually(t, what+" is told", func() bool { return e.others.Swap(0) > 0 })
 }
 
 func addCaller(t *testing.T, s *models.Store, name string) models.Caller {
@@ -157,7 +157,7 @@ func TestWritesOfOthers(t *testing.T) {
 		db.Exec("SELECT pg_notify('worldevents', ?)", payload)
 	}
 	createEvent(t, first.Store, alice, "w")
-	servicetest.Eventually(t, 20*time.Second, "all arrive", func() bool { return second.others.Load() > int64(len(payloads)) })
+	servicetest.Eventually(t, "all arrive", func() bool { return second.others.Load() > int64(len(payloads)) })
 }
 
 // An instance that was cut off listens again.

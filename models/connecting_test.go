@@ -15,7 +15,7 @@ func TestConnectionOutlivesItsCaller(t *testing.T) {
 	proxy, address := db.ThroughProxy()
 	proxy.Delay(1500 * time.Millisecond)
 	s := openStore(t, address)
-	servicetest.Eventually(t, 30*time.Second, "a connection", func() bool {
+	servicetest.Eventually(t, "a connection", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		return s.Ready(ctx) == nil

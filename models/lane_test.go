@@ -41,7 +41,7 @@ func testRowThatWasLocked(t *testing.T, leaves bool) {
 		}
 		return s.Store.JoinEvent(ctx, callers[i], event, nil)
 	}
-	hurried, cancel := context.WithTimeout(t.Context(), time.Second)
+	hurried, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 	defer cancel()
 	if err := change(hurried, 0); err == nil {
 		t.Error("changed the RSVPs of a locked event")
@@ -107,7 +107,7 @@ func TestLockedTable(t *testing.T) {
 		t.Run(fmt.Sprintf("prepared %t", prepared), func(t *testing.T) {
 			t.Parallel()
 			s := servicetest.Start(t, servicetest.Postgres(t), func(o *servicetest.Options) {
-				o.DBTimeout, o.DBMaxWait, o.DBMaxConns = 4*time.Second, time.Second, 1
+				o.DBTimeout, o.DBMaxWait, o.DBMaxConns = 10*time.Second, 5*time.Second, 1
 			})
 			event, bob := s.SignIn("alice").Create("w", "n", servicetest.When), s.SignIn("bob")
 			if prepared {

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"pgregory.net/rapid"
 
@@ -376,7 +375,7 @@ func TestMomentsAfterCrash(t *testing.T) {
 		servicetest.Is(t, len(answer.SignedOut), 1, "signed out are")
 	}
 	now := func() (now models.Moment) {
-		servicetest.Eventually(t, 30*time.Second, "an answer", func() bool {
+		servicetest.Eventually(t, "an answer", func() bool {
 			answer, err := store.ChangedSince(t.Context(), models.Moment{}, "w", nil)
 			now = answer.Now
 			return err == nil
@@ -389,7 +388,7 @@ func TestMomentsAfterCrash(t *testing.T) {
 	db := server.Database()
 	db.Exec("BEGIN; INSERT INTO changes VALUES ('w'); PREPARE TRANSACTION 'p'")
 	server.CrashBackend()
-	servicetest.Eventually(t, 30*time.Second, "a crash, after which there is no moment", func() bool { return now().IsZero() })
+	servicetest.Eventually(t, "a crash, after which there is no moment", func() bool { return now().IsZero() })
 	changed(first, true)
 	prune := func() {
 		t.Helper()

@@ -70,7 +70,7 @@ func TestLogQueueCutLines(t *testing.T) {
 		time.Sleep(logRetryInterval / 3) // whatever is tried meanwhile
 	}
 	d.grow(1 << 20)
-	servicetest.Eventually(t, 20*time.Second, "all lines are written", func() bool { return len(d.lines()) >= len(want) })
+	servicetest.Eventually(t, "all lines are written", func() bool { return len(d.lines()) >= len(want) })
 	if got := d.lines(); !slices.Equal(got, want) {
 		t.Errorf("%q", got)
 	}
@@ -126,7 +126,7 @@ func TestLogQueueStalls(t *testing.T) {
 	close(s.closed)
 	report := regexp.MustCompile(`msg="log lines were dropped" lines=20 cause="it was not read fast enough"$`)
 	requests, events := 0, 0
-	servicetest.Eventually(t, 20*time.Second, "the last line says what was dropped", func() bool {
+	servicetest.Eventually(t, "the last line says what was dropped", func() bool {
 		lines := s.lines()
 		return report.MatchString(lines[len(lines)-1])
 	})

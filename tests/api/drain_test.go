@@ -46,7 +46,7 @@ func TestRequestsAwaitTheStart(t *testing.T) {
 				})
 			}
 			if end != "it takes too long" {
-				servicetest.Eventually(t, 10*time.Second, "they wait", func() bool {
+				servicetest.Eventually(t, "they wait", func() bool {
 					_, metrics := s.AdminBody("/metrics")
 					return strings.Contains(metrics, fmt.Sprintf("\nworldevents_held{of=\"requests\"} %d\n", len(paths)))
 				})
@@ -113,9 +113,9 @@ func TestRulesDuringTheStart(t *testing.T) {
 			}
 		})
 	}
-	servicetest.Eventually(t, 4*time.Second, "somebody is refused", func() bool { return refused.Load() > 0 })
+	servicetest.Within(t, 4*time.Second, "somebody is refused", func() bool { return refused.Load() > 0 })
 	leave()
 	wait.Wait()
-	servicetest.Eventually(t, 10*time.Second, "those who left are logged", func() bool { return strings.Contains(s.Log.String(), "status=499") })
+	servicetest.Eventually(t, "those who left are logged", func() bool { return strings.Contains(s.Log.String(), "status=499") })
 	servicetest.Lacks(t, s.Log.String(), "status=503")
 }

@@ -159,7 +159,7 @@ func TestRequestId(t *testing.T) {
 			t.Errorf("request id %s", id)
 		}
 		seen[id] = true
-		servicetest.Eventually(t, 5*time.Second, "the request is in the log under its id", func() bool { return strings.Contains(s.Log.String(), id) })
+		servicetest.Eventually(t, "the request is in the log under its id", func() bool { return strings.Contains(s.Log.String(), id) })
 	}
 	servicetest.Lacks(t, s.Log.String(), "mine")
 }
@@ -177,7 +177,7 @@ func TestInternalErrors(t *testing.T) {
 				servicetest.Contains(t, detail, call.name+": ")
 				inside := regexp.MustCompile(`(?i)sql|select|insert|pgx|dial|127\.0\.0\.1|\.go|/tmp|goroutine|alice`).FindString(res.Body)
 				servicetest.Is(t, inside, "", "what it says of the inside: %s", res.Body)
-				servicetest.Eventually(t, 5*time.Second, "the cause is in the log", func() bool {
+				servicetest.Eventually(t, "the cause is in the log", func() bool {
 					return strings.Contains(s.Log.String(), res.Error().RequestID)
 				})
 			})
@@ -195,9 +195,9 @@ func TestDatabaseUnreachable(t *testing.T) {
 	db.URL = through
 	s := servicetest.Start(t, db, func(o *servicetest.Options) { o.DBTimeout = 2 * time.Second })
 	alice = alice.On(s)
-	servicetest.Eventually(t, 20*time.Second, "there is a connection", func() bool { return alice.Get(servicetest.Plaza).Status == 200 })
+	servicetest.Eventually(t, "there is a connection", func() bool { return alice.Get(servicetest.Plaza).Status == 200 })
 	proxy.Down()
-	servicetest.Eventually(t, 20*time.Second, "no connection is left that was made before", func() bool {
+	servicetest.Eventually(t, "no connection is left that was made before", func() bool {
 		res := alice.Get(servicetest.Plaza)
 		if res.Status == 500 { // which had been sent something
 			servicetest.Is(t, res.Error().Detail, "list events: database unavailable", "detail")
@@ -227,7 +227,7 @@ func TestDatabaseUnreachable(t *testing.T) {
 		t.Errorf("%v calls are counted", n)
 	}
 	proxy.Up()
-	servicetest.Eventually(t, 10*time.Second, "the service recovers by itself", func() bool { return alice.Get(servicetest.Plaza).Status == 200 })
+	servicetest.Eventually(t, "the service recovers by itself", func() bool { return alice.Get(servicetest.Plaza).Status == 200 })
 	alice.Get(servicetest.RefreshPath).Is(200, servicetest.Success) // the token was not spent
 }
 

@@ -70,7 +70,7 @@ func TestOptionsAsterisk(t *testing.T) {
 	if s, h, c := ask("*"); s != status || h != headers || c != code {
 		t.Errorf("got %s %s %s, want %s %s %s", s, h, c, status, headers, code)
 	}
-	servicetest.Eventually(t, 20*time.Second, "a line of the log", func() bool {
+	servicetest.Eventually(t, "a line of the log", func() bool {
 		return strings.Contains(s.Log.String(), " path=* ")
 	})
 }
@@ -80,7 +80,7 @@ func sendRaw(t *testing.T, address, text string) string {
 	t.Helper()
 	conn := servicetest.Must(net.Dial("tcp", address))(t)
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	conn.SetDeadline(time.Now().Add(servicetest.Soon))
 	io.WriteString(conn, text)
 	return string(servicetest.Must(io.ReadAll(conn))(t))
 }

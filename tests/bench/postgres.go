@@ -47,7 +47,7 @@ func (b *bench) open(path string, others []build) {
 	check(err)
 	b.Cleanup(stop)
 	b.postgres = u
-	servicetest.Eventually(b, 30*time.Second, "PostgreSQL responds", func() bool {
+	servicetest.Eventually(b, "PostgreSQL responds", func() bool {
 		b.admin, err = pgx.Connect(context.Background(), u.String())
 		return err == nil
 	})

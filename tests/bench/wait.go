@@ -87,7 +87,7 @@ func (c *client) await(world string) {
 }
 
 func (s *server) awaitWatchers(n int) {
-	servicetest.Eventually(&run, 30*time.Second, fmt.Sprint(n, " wait"), func() bool {
+	servicetest.Eventually(&run, fmt.Sprint(n, " wait"), func() bool {
 		_, metrics := s.AdminBody("/metrics")
 		return strings.Contains(metrics, fmt.Sprintf("\nworldevents_list_watches %d\n", n))
 	})

@@ -389,7 +389,7 @@ func TestCopyUnderLoad(t *testing.T) {
 				}
 			})
 		}
-		servicetest.Eventually(t, 30*time.Second, "events", func() bool { return created.Load() > 50 })
+		servicetest.Eventually(t, "events", func() bool { return created.Load() > 50 })
 		done, _ := p.MustCopy(to.URL)
 		if n := to.Count("events"); n < 50 || n != done.Rows["events"] || n != to.Count("rsvps") {
 			t.Errorf("%d events, %d RSVPs, and %v", n, to.Count("rsvps"), done.Rows)
@@ -502,7 +502,7 @@ func TestCopyIntoFolder(t *testing.T) {
 
 			keeping := func(n string) (stdout, stderr string, status int) {
 				t.Helper()
-				servicetest.Eventually(t, 5*time.Second, "another second", func() bool { return !slices.Contains(names(), time.Now().UTC().Format(layout)) })
+				servicetest.Eventually(t, "another second", func() bool { return !slices.Contains(names(), time.Now().UTC().Format(layout)) })
 				return p.With("LOG_FORMAT=json").Run("copy", "--to", "sqlite:backups/", "--keep", n)
 			}
 			const later = "20990101T000000Z.db"

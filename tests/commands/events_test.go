@@ -306,7 +306,7 @@ func TestEventRemoveInterrupted(t *testing.T) {
 			cut.Stderr = &said
 			before := s.Database.Count("events WHERE world_id = ''")
 			servicetest.NoError(t, cut.Start())
-			servicetest.Eventually(t, 20*time.Second, "some are gone", func() bool { return s.Database.Count("events WHERE world_id = ''") > before })
+			servicetest.Eventually(t, "some are gone", func() bool { return s.Database.Count("events WHERE world_id = ''") > before })
 			cut.Process.Signal(syscall.SIGINT)
 			cut.Wait()
 			gone := s.Database.Count("events WHERE world_id = ''") - before
@@ -329,7 +329,7 @@ func TestServeSweepsEvents(t *testing.T) {
 			p.MustRun("event", "remove", id)
 		}
 		p.ServeReady()
-		servicetest.Eventually(t, time.Minute, "they are swept", func() bool { return s.Database.Count("events") == 1 })
+		servicetest.Within(t, time.Minute, "they are swept", func() bool { return s.Database.Count("events") == 1 })
 		servicetest.Is(t, s.Database.Count("rsvps"), 20, "RSVPs")
 	})
 }
@@ -383,10 +383,10 @@ func TestSweepGoesOn(t *testing.T) {
 	servicetest.AddEvents(s, "w", 7001, events, 2020, "d")
 	s.Database.Exec("UPDATE events SET id = gen_random_uuid(), world_id = ''")
 	servicetest.BeginTx(t, s.Database, "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ", "SELECT FROM users")
-	sweeper := servicetest.Must(models.Open(models.Options{URL: s.Database.With("application_name=sweep").URL, MaxConns: 1, Timeout: time.Minute}))(t)
+	sweeper := servicetest.Must(models.Open(models.Options{URL: s.Database.With("application_name=sweep").URL, MaxConns: 1, Timeout: time.Minute, MaxWait: 20 * time.Second}))(t)
 	servicetest.Is(t, sweeper.SweepEvents(t.Context()), nil, "error")
 	sweeper.Close()
-	servicetest.Eventually(t, 20*time.Second, "its connection has ended, and its counts are in", func() bool {
+	servicetest.Eventually(t, "its connection has ended, and its counts are in", func() bool {
 		return s.Database.Count("pg_stat_activity WHERE application_name = 'sweep'") == 0
 	})
 	servicetest.Is(t, rows(s.Database), [2]int{}, "events and RSVPs left")
@@ -444,7 +444,7 @@ func TestCommandsWakeWhoWaits(t *testing.T) {
 			r.Is(200, bob.Get(servicetest.Plaza).Body)
 			servicetest.Is(t, r.Header.Get("ETag") == tag, false, "%q: the same list", args)
 			if postgres {
-				servicetest.Eventually(t, 20*time.Second, fmt.Sprintf("a hint of %q comes", args), func() bool { return received() > before })
+				servicetest.Eventually(t, fmt.Sprintf("a hint of %q comes", args), func() bool { return received() > before })
 			}
 		}
 	})

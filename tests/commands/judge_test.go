@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"worldevents/tests/servicetest"
 )
@@ -160,7 +159,7 @@ func TestSequencesBesideWriters(t *testing.T) {
 	servicetest.Contains(t, stderr, "numbers of new rows")
 	migrated.Store(true)
 	before := db.Count("events")
-	servicetest.Eventually(t, 20*time.Second, "events are created", func() bool { return db.Count("events") > before+200 })
+	servicetest.Eventually(t, "events are created", func() bool { return db.Count("events") > before+200 })
 	for range 3 {
 		servicetest.Sound(t, p)
 		p.MustRun("migrate")
@@ -221,9 +220,9 @@ func TestRestoreWithoutMarks(t *testing.T) {
 		servicetest.Is(t, list(), 1, "events before migrate: nothing has said that the list changed")
 		_, stderr := p.Succeeds("migrate")
 		servicetest.Contains(t, stderr, "lists would go stale")
-		servicetest.Eventually(t, 5*time.Second, "the list shows what was restored", func() bool { return list() == 2 })
+		servicetest.Eventually(t, "the list shows what was restored", func() bool { return list() == 2 })
 		db.Exec(strings.Replace(insert, servicetest.IDOf(9), servicetest.IDOf(10), 1) + " WHERE name = 'restored'")
-		servicetest.Eventually(t, 5*time.Second, "marks are left again", func() bool { return list() == 3 })
+		servicetest.Eventually(t, "marks are left again", func() bool { return list() == 3 })
 	})
 }
 

@@ -69,7 +69,7 @@ func TestCommandsWaitForRewrittenTables(t *testing.T) {
 				servicetest.NoError(t, tx.QueryRow("SELECT pg_backend_pid()").Scan(&pid))
 				after := readBy(t, p, "after", func(said *servicetest.Log) {
 					who := fmt.Sprintf("worldevents: waiting for the process %d of the role ", pid)
-					servicetest.Eventually(t, 20*time.Second, "it says for whom it waits", func() bool { return strings.Contains(said.String(), who) })
+					servicetest.Eventually(t, "it says for whom it waits", func() bool { return strings.Contains(said.String(), who) })
 					servicetest.NoError(t, tx.Commit())
 				}, args)
 				servicetest.Is(t, after, before, "what was read after the table was written anew")
@@ -96,7 +96,7 @@ func TestCommandsWaitBehindQueue(t *testing.T) {
 	db.AwaitLock(t)
 	readBy(t, p, "backup", func(said *servicetest.Log) {
 		who := fmt.Sprintf("waiting for the process %d of the role ", pid)
-		servicetest.Eventually(t, 20*time.Second, "it says for whom it waits", func() bool {
+		servicetest.Eventually(t, "it says for whom it waits", func() bool {
 			return strings.Contains(said.String(), who) && strings.Contains(said.String(), ", which waits to have rsvps locked\n")
 		})
 		reader.Rollback()

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"worldevents/tests/servicetest"
 )
@@ -89,7 +88,7 @@ func TestSchemaIsChecked(t *testing.T) {
 		p.MustRun("migrate")
 		p.MustRun("user", "add", "alice")
 		s := p.ServeReady()
-		servicetest.Eventually(t, 5*time.Second, "a newer schema is warned of", func() bool { // other lines come first
+		servicetest.Eventually(t, "a newer schema is warned of", func() bool { // other lines come first
 			text := s.Log.String()
 			return strings.Count(text, "newer than this version") == 1 && strings.Contains(text, "schema=7")
 		})

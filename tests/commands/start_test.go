@@ -142,7 +142,7 @@ func TestServePrunesSessions(t *testing.T) {
 	p.MustRun("session", "issue", "bob")
 	db.Exec("UPDATE sessions SET expires_at = '2020-01-01 00:00:00+00:00' WHERE user_id = (SELECT id FROM users WHERE username = 'alice')")
 	p.ServeReady()
-	servicetest.Eventually(t, time.Minute, "one of two sessions is left", func() bool { return db.Count("sessions") == 1 })
+	servicetest.Within(t, time.Minute, "one of two sessions is left", func() bool { return db.Count("sessions") == 1 })
 	servicetest.Is(t, db.Count("sessions WHERE user_id = (SELECT id FROM users WHERE username = 'bob')"), 1, "sessions of bob")
 }
 
@@ -163,13 +163,13 @@ func TestGracefulStop(t *testing.T) {
 		cookies := p.Issue("alice")
 		conn := begin(t, s, cookies)
 		s.Signal(map[string]os.Signal{"sqlite": syscall.SIGINT, "postgres": syscall.SIGTERM}[db.Dialect])
-		servicetest.Eventually(t, 10*time.Second, "readiness ends", func() bool { return s.Admin("/readyz") == 503 })
+		servicetest.Eventually(t, "readiness ends", func() bool { return s.Admin("/readyz") == 503 })
 		servicetest.Is(t, s.Admin("/livez"), 200, "/livez while stopping")
 		io.WriteString(conn, servicetest.EventBody[len(servicetest.EventBody)-1:])
 		response := string(servicetest.Must(io.ReadAll(conn))(t))
 		servicetest.Contains(t, response, "HTTP/1.1 200 OK\r\n")
 		servicetest.Contains(t, response, "\r\n\r\n"+servicetest.Success)
-		servicetest.Is(t, s.Wait(10*time.Second), 0, "exit status: %s", s.Log)
+		servicetest.Is(t, s.Wait(servicetest.Soon), 0, "exit status: %s", s.Log)
 	})
 }
 
@@ -181,7 +181,7 @@ func begin(t *testing.T, s *servicetest.Process, cookies string) net.Conn {
 		servicetest.Plaza, cookies, len(servicetest.EventBody))
 	// 100 Continue says that the handler has begun to read.
 	line := make([]byte, len("HTTP/1.1 100 Continue\r\n\r\n"))
-	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
+	conn.SetReadDeadline(time.Now().Add(servicetest.Soon))
 	servicetest.Must(io.ReadFull(conn, line))(t)
 	servicetest.Contains(t, string(line), "HTTP/1.1 100")
 	io.WriteString(conn, servicetest.EventBody[:len(servicetest.EventBody)-1])
@@ -202,9 +202,9 @@ func TestSecondSignalEndsAtOnce(t *testing.T) {
 	s := p.ServeReady()
 	begin(t, s, p.Issue("alice"))
 	s.Signal(syscall.SIGTERM)
-	servicetest.Eventually(t, 10*time.Second, "readiness ends", func() bool { return s.Admin("/readyz") == 503 })
+	servicetest.Eventually(t, "readiness ends", func() bool { return s.Admin("/readyz") == 503 })
 	s.Signal(syscall.SIGTERM)
-	servicetest.Is(t, s.Wait(5*time.Second) == 0, false, "the request in flight was cut, yet the exit status is 0")
+	servicetest.Is(t, s.Wait(servicetest.Soon) == 0, false, "the request in flight was cut, yet the exit status is 0")
 }
 
 // A stop waits for who reads, and ends at SHUTDOWN_TIMEOUT, whoever does not send or does not read.
@@ -275,7 +275,7 @@ func TestAdminOff(t *testing.T) {
 		command.Wait()
 	}()
 	public := servicetest.NewBrowser(s.URL, nil)
-	servicetest.Eventually(t, 20*time.Second, "serve is up", func() bool { return public.Do("GET", servicetest.SessionPath, "").Status == 400 })
+	servicetest.Eventually(t, "serve is up", func() bool { return public.Do("GET", servicetest.SessionPath, "").Status == 400 })
 	if _, err := net.Dial("tcp", p.Getenv("ADMIN_ADDR")); err == nil {
 		t.Error("the admin listener is on")
 	}

@@ -431,7 +431,7 @@ func TestUserRaces(t *testing.T) {
 							}
 						})
 					}
-					servicetest.Eventually(t, 20*time.Second, "they create", func() bool { return s.Database.Count("events WHERE creator_id = ?", id) > 8 })
+					servicetest.Eventually(t, "they create", func() bool { return s.Database.Count("events WHERE creator_id = ?", id) > 8 })
 					p.Succeeds(strings.Fields(fmt.Sprintf(test.change, name))...)
 					done.Store(true)
 					wait.Wait()

@@ -587,7 +587,7 @@ func TestPagesOfOneUserAtOnce(t *testing.T) {
 		})
 	})
 	const reads = `worldevents_held{of="list_readers"}`
-	servicetest.Eventually(t, 20*time.Second, "a quarter of the connections reads, and no more", func() bool { return servicetest.Metric(t, s, reads) == float64(s.Options.DBMaxConns/4) })
+	servicetest.Eventually(t, "a quarter of the connections reads, and no more", func() bool { return servicetest.Metric(t, s, reads) == float64(s.Options.DBMaxConns/4) })
 	tx.Rollback()
 	wait.Wait()
 	servicetest.Is(t, servicetest.Metric(t, s, reads), 0, "readings are left")

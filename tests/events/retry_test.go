@@ -3,7 +3,6 @@ package events
 import (
 	"fmt"
 	"testing"
-	"time"
 
 	"worldevents/tests/servicetest"
 )
@@ -97,7 +96,7 @@ func TestReadsOnLostConnection(t *testing.T) {
 			go func() { arrived <- alice.Get(servicetest.Plaza) }()
 			pid := 0
 			for range test.lost {
-				servicetest.Eventually(t, 20*time.Second, "the list is read, on another connection", func() bool {
+				servicetest.Eventually(t, "the list is read, on another connection", func() bool {
 					before := pid
 					s.Database.Read("SELECT coalesce(max(pid), ?) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%pg_current_snapshot()%' AND pid <> ?",
 						[]any{before, before}, &pid)
@@ -127,7 +126,7 @@ func TestReadsOnLostPool(t *testing.T) {
 	for range 2 { // after its first use a connection has to respond once
 		tx := servicetest.BeginTx(t, s.Database, "LOCK TABLE events")
 		go func() {
-			servicetest.Eventually(t, 20*time.Second, "each connection is used", func() bool {
+			servicetest.Eventually(t, "each connection is used", func() bool {
 				var n int
 				s.Database.Read("SELECT count(*), coalesce(string_agg(CAST(pid AS text), ','), '') FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%pg_current_snapshot()%'", nil, &n, &pids)
 				return n == conns
@@ -137,7 +136,7 @@ func TestReadsOnLostPool(t *testing.T) {
 		servicetest.AtOnce(conns, func(i int) { users[i].Get(world(i)).Is(200, servicetest.List()) })
 	}
 	s.Database.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid IN (" + pids + ")")
-	servicetest.Eventually(t, 20*time.Second, "all are lost", func() bool { return s.Database.Count("pg_stat_activity WHERE pid IN ("+pids+")") == 0 })
+	servicetest.Eventually(t, "all are lost", func() bool { return s.Database.Count("pg_stat_activity WHERE pid IN ("+pids+")") == 0 })
 	for i := range 2 {
 		users[i].Get(world(i)).Is(200, servicetest.List())
 	}

@@ -6,7 +6,6 @@ import (
 	"math/rand/v2"
 	"sync"
 	"testing"
-	"time"
 
 	"worldevents/models"
 	"worldevents/tests/servicetest"
@@ -40,7 +39,7 @@ func joinAll(t *testing.T, s *servicetest.Service, n int) []*servicetest.Respons
 	all := make([]*servicetest.Response, n)
 	var wait sync.WaitGroup
 	waiting := func(want int) {
-		servicetest.Eventually(t, 20*time.Second, fmt.Sprint(want, " wait"), func() bool {
+		servicetest.Eventually(t, fmt.Sprint(want, " wait"), func() bool {
 			waiting := 0.0
 			for _, instance := range instances {
 				waiting += servicetest.Metric(t, instance, `worldevents_database_waiting_calls{pool="postgres"}`)
@@ -51,7 +50,7 @@ func joinAll(t *testing.T, s *servicetest.Service, n int) []*servicetest.Respons
 	begun := len(instances)
 	for i := range begun {
 		wait.Go(func() { all[i] = join(i) })
-		servicetest.Eventually(t, 20*time.Second, "a join waits at the gate", func() bool {
+		servicetest.Eventually(t, "a join waits at the gate", func() bool {
 			return s.Database.Count("pg_stat_activity WHERE datname = current_database() AND state = 'active' AND pid <> pg_backend_pid()") == i+1
 		})
 		waiting(0)

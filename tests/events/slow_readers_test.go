@@ -8,7 +8,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"worldevents/tests/servicetest"
 )
@@ -50,7 +49,7 @@ func TestListEventsBesideSlowReaders(t *testing.T) {
 			}
 		}
 		hangUp()
-		servicetest.Eventually(t, 20*time.Second, "all is given back", func() bool { return alice.Get(paths[1]).Status == 200 })
+		servicetest.Eventually(t, "all is given back", func() bool { return alice.Get(paths[1]).Status == 200 })
 	}, func(o *servicetest.Options) { o.ListCache = 0 })
 }
 
@@ -88,7 +87,7 @@ func TestUnreadResponsesOfOneUser(t *testing.T) {
 			})
 		}
 		reading.Wait()
-		servicetest.Eventually(t, 10*time.Second, "all is given back", func() bool { return servicetest.Held(t, s, "small_list_bytes") == 0 })
+		servicetest.Eventually(t, "all is given back", func() bool { return servicetest.Held(t, s, "small_list_bytes") == 0 })
 	}, func(o *servicetest.Options) { o.ListCache = 0 })
 }
 
@@ -105,7 +104,7 @@ func TestMaxInFlightWithoutWaiting(t *testing.T) {
 				hangUp()
 			}
 		}()
-		servicetest.Eventually(t, 10*time.Second, "an honest request is served", func() bool {
+		servicetest.Eventually(t, "an honest request is served", func() bool {
 			return s.Client().Get(servicetest.SessionPath).Status == http.StatusBadRequest
 		})
 	}, func(o *servicetest.Options) { o.MaxInFlight = 4 })

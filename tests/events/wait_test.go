@@ -83,7 +83,7 @@ func TestWaitForChange(t *testing.T) {
 			servicetest.Come(t, res).Is(200, servicetest.List(servicetest.Listed(id, "a", "", servicetest.When, "alice"))).HasHeader("ETag", tag)
 		}
 		servicetest.Is(t, outcomes(t, s, "changed"), 10, "changed")
-		servicetest.Eventually(t, servicetest.Soon, "nobody waits", func() bool { return servicetest.Waits(t, s) == 0 })
+		servicetest.Eventually(t, "nobody waits", func() bool { return servicetest.Waits(t, s) == 0 })
 	})
 }
 
@@ -93,7 +93,7 @@ func TestWaitLag(t *testing.T) {
 	servicetest.Each(t, func(t *testing.T, s *servicetest.Service) {
 		alice, id, tag := servicetest.WatcherOf(s)
 		bob := s.SignIn("bob")
-		servicetest.Eventually(t, servicetest.Soon, "a lag is measured", func() bool {
+		servicetest.Eventually(t, "a lag is measured", func() bool {
 			res := servicetest.Await(t, s, alice, servicetest.Plaza+"?wait=50", tag)
 			bob.Post("/api/event/join/"+id, "").Is(200, servicetest.Success)
 			servicetest.Come(t, res).Is(200, servicetest.List(servicetest.Listed(id, "a", "", servicetest.When, "alice", "bob")))
@@ -200,7 +200,7 @@ func TestWaitFull(t *testing.T) {
 		servicetest.Is(t, outcomes(t, s, "full"), 3, "full")
 		alice.Create("plaza", "b", servicetest.When)
 		allCome(t, all)
-		servicetest.Eventually(t, servicetest.Soon, "nobody waits", func() bool { return servicetest.Waits(t, s) == 0 })
+		servicetest.Eventually(t, "nobody waits", func() bool { return servicetest.Waits(t, s) == 0 })
 		tag = alice.Get(servicetest.Plaza).Header.Get("ETag")
 		res := servicetest.Await(t, s, last, servicetest.Plaza+"?wait=50", tag)
 		still(t, res)
@@ -227,12 +227,12 @@ func TestWaitClientGone(t *testing.T) {
 				}
 			}()
 		}
-		servicetest.Eventually(t, servicetest.Soon, "all wait", func() bool { return servicetest.Waits(t, s) == 3 })
+		servicetest.Eventually(t, "all wait", func() bool { return servicetest.Waits(t, s) == 3 })
 		cancel()
 		for range 3 {
 			<-done
 		}
-		servicetest.Eventually(t, servicetest.Soon, "nobody waits", func() bool { return servicetest.Waits(t, s) == 0 && outcomes(t, s, "gone") == 3 })
+		servicetest.Eventually(t, "nobody waits", func() bool { return servicetest.Waits(t, s) == 0 && outcomes(t, s, "gone") == 3 })
 	})
 }
 
@@ -260,7 +260,7 @@ func waitRaw(t *testing.T, s *servicetest.Service, c *servicetest.Client, path, 
 	conn := tls.Client(plain, &tls.Config{InsecureSkipVerify: true})
 	t.Cleanup(func() { conn.Close() })
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nCookie: token=%s\r\nIf-None-Match: %s\r\n\r\n", path, c.Cookie("token"), tag)
-	servicetest.Eventually(t, 20*time.Second, "the request waits", func() bool { return servicetest.Waits(t, s) > before })
+	servicetest.Eventually(t, "the request waits", func() bool { return servicetest.Waits(t, s) > before })
 	return conn
 }
 
@@ -274,7 +274,7 @@ func TestWaitBesideClientThatDoesNotRead(t *testing.T) {
 		tag := alice.Get(servicetest.Plaza).Header.Get("ETag")
 		waitRaw(t, s, bob, servicetest.Plaza+"?wait=50", tag)
 		id := alice.Create("plaza", "a", servicetest.When)
-		servicetest.Eventually(t, servicetest.Soon, "the response waits for its client", func() bool {
+		servicetest.Eventually(t, "the response waits for its client", func() bool {
 			return servicetest.Held(t, s, "list_bytes") > 0
 		})
 		// Of four in flight one response is written at once to those who have waited.
@@ -315,7 +315,7 @@ func TestWaitBesideNextRequest(t *testing.T) {
 			defer conn.Close()
 			conn.SetDeadline(time.Now().Add(20 * time.Second))
 			io.WriteString(conn, wait+body)
-			servicetest.Eventually(t, servicetest.Soon, "the request waits", func() bool { return servicetest.Waits(t, s) == 1 })
+			servicetest.Eventually(t, "the request waits", func() bool { return servicetest.Waits(t, s) == 1 })
 			io.WriteString(conn, fmt.Sprintf(head, servicetest.SessionPath, alice.Session.Token, tag)+"Connection: close\r\n\r\n")
 			alice.Create("plaza", fmt.Sprint(n), servicetest.When)
 			got := string(servicetest.Must(io.ReadAll(conn))(t))

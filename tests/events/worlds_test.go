@@ -270,7 +270,7 @@ func TestWatchRenewsItsAnswer(t *testing.T) {
 	alice, _, tag := servicetest.WatcherOf(s)
 	news := servicetest.Await(t, s, alice, servicetest.Plaza+"?wait=50", tag)
 	o.questions()
-	servicetest.Eventually(t, servicetest.Soon, "the owner is asked again", func() bool { return len(o.questions()) == 1 })
+	servicetest.Eventually(t, "the owner is asked again", func() bool { return len(o.questions()) == 1 })
 	s.SignIn("bob").Create("plaza", "news", servicetest.When)
 	servicetest.Come(t, news).Has(200)
 }
@@ -331,7 +331,7 @@ func TestSlowOwner(t *testing.T) {
 		all = append(all, res)
 		go func() { res <- servicetest.Arrived{Response: alice.Get(fmt.Sprintf("/api/event/w%d", i%20))} }()
 	}
-	servicetest.Eventually(t, servicetest.Soon, "alice's share is asked for", func() bool { return servicetest.Held(t, s, "world_questions") == 8 })
+	servicetest.Eventually(t, "alice's share is asked for", func() bool { return servicetest.Held(t, s, "world_questions") == 8 })
 	for i := range 100 {
 		bob.Get(fmt.Sprintf("/api/event/w%d", i)).Has(200)
 	}

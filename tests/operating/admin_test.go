@@ -19,7 +19,7 @@ func TestProbes(t *testing.T) {
 			status, body := servicetest.AdminGet(t, s, path)
 			servicetest.Is(t, status, want, "%s: %s", path, body)
 		}
-		servicetest.Eventually(t, 20*time.Second, "it is ready", func() bool { // a first connection may take longer than a probe waits
+		servicetest.Eventually(t, "it is ready", func() bool { // a first connection may take longer than a probe waits
 			status, _ := servicetest.AdminGet(t, s, "/readyz")
 			return status == 200
 		})

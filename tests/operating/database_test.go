@@ -105,7 +105,7 @@ func TestDatabaseAway(t *testing.T) {
 	s := p.Serve()
 	state := func(want string) {
 		t.Helper()
-		servicetest.Eventually(t, 20*time.Second, "the state "+want, func() bool {
+		servicetest.Eventually(t, "the state "+want, func() bool {
 			_, text := s.AdminBody("/metrics")
 			return strings.Contains(text, `worldevents_readiness{state="`+want+`"} 1`) && strings.Count(text, "\nworldevents_readiness{") == 8
 		})
@@ -117,16 +117,16 @@ func TestDatabaseAway(t *testing.T) {
 	state("unavailable")
 	servicetest.True(t, s.Metric(`worldevents_start_failures_total{state="unavailable"}`) > 0, "failures of the start are counted")
 	proxy.Up()
-	s.Readiness(200, 20*time.Second)
+	s.Readiness(200, servicetest.Soon)
 	state("ready")
 	cookies := p.Issue("alice")
 	proxy.Down()
-	s.Readiness(503, 20*time.Second)
+	s.Readiness(503, servicetest.Soon)
 	state("unavailable")
 	servicetest.Is(t, s.Admin("/livez"), 200, "/livez with the database away")
 	servicetest.Contains(t, s.Is(503, "GET", servicetest.RefreshPath, "", cookies), `"code":"overloaded"`)
 	proxy.Up()
-	s.Readiness(200, 20*time.Second)
+	s.Readiness(200, servicetest.Soon)
 	s.Is(200, "GET", servicetest.RefreshPath, "", cookies)
 }
 
@@ -139,7 +139,7 @@ func TestSilentConnections(t *testing.T) {
 	patient := servicetest.Start(t, db)
 	proxy, address := db.ThroughProxy()
 	db.URL = address
-	s := servicetest.Start(t, db, func(o *servicetest.Options) { o.DBMaxConns, o.DBTimeout = connections, 2*time.Second })
+	s := servicetest.Start(t, db, func(o *servicetest.Options) { o.DBMaxConns, o.DBTimeout = connections, 6*time.Second })
 	alice := patient.SignIn("alice")
 	path := "/api/event/join/" + alice.Create("plaza", "n", servicetest.When) // a list may take longer than DB_TIMEOUT
 	alice = alice.On(s)
@@ -180,7 +180,7 @@ func TestWaitingCallsAfterAnOutage(t *testing.T) {
 	s := servicetest.Start(t, db, func(o *servicetest.Options) { o.DBTimeout = 2 * time.Second })
 	alice = alice.On(s)
 	join := func() *servicetest.Response { return alice.Post("/api/event/join/"+id, "") }
-	servicetest.Eventually(t, 20*time.Second, "a join", func() bool { return join().Status == 200 })
+	servicetest.Eventually(t, "a join", func() bool { return join().Status == 200 })
 	proxy.Down()
 	servicetest.AtOnce(20, func(int) {
 		if res := join(); res.Status < 500 {
@@ -188,8 +188,8 @@ func TestWaitingCallsAfterAnOutage(t *testing.T) {
 		}
 	})
 	proxy.Up()
-	servicetest.Eventually(t, 20*time.Second, "a join", func() bool { return join().Status == 200 })
-	servicetest.Eventually(t, 5*time.Second, "nobody waits", func() bool {
+	servicetest.Eventually(t, "a join", func() bool { return join().Status == 200 })
+	servicetest.Eventually(t, "nobody waits", func() bool {
 		return servicetest.Metric(t, s, `worldevents_database_waiting_calls{pool="postgres"}`) == 0
 	})
 }

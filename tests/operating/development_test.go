@@ -40,7 +40,7 @@ func requestOn(address, path string) (string, error) {
 		return "", err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	conn.SetDeadline(time.Now().Add(servicetest.Soon))
 	fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n", path)
 	response, err := io.ReadAll(conn)
 	return string(response), err
@@ -54,7 +54,7 @@ func startHere(t *testing.T, command *exec.Cmd, address, path, want string) {
 		command.Process.Kill()
 		command.Wait()
 	})
-	servicetest.Eventually(t, 20*time.Second, "a response of "+address, func() bool {
+	servicetest.Eventually(t, "a response of "+address, func() bool {
 		response, _ := requestOn(address, path)
 		return strings.Contains(response, want)
 	})

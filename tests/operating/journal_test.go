@@ -34,7 +34,7 @@ func TestJournalPriorities(t *testing.T) {
 				s := p.ServeTo(write)
 				s.Do("GET", servicetest.Plaza, "", "")
 				os.Rename(p.Dir+"/worldevents.db", p.Dir+"/away")
-				s.Readiness(503, 20*time.Second)
+				s.Readiness(503, servicetest.Soon)
 				s.Stop()
 				write.Close()
 				seen := map[string]bool{}
@@ -70,12 +70,12 @@ func TestFailuresAreCounted(t *testing.T) {
 	p := servicetest.NewProgram(t, "DATABASE_URL="+through, "DB_TIMEOUT=2s", "LOG_FORMAT=json", "ACCESS_LOG=errors")
 	proxy.Down()
 	s := p.Serve()
-	servicetest.Eventually(t, 20*time.Second, "three tries of the start", func() bool {
+	servicetest.Eventually(t, "three tries of the start", func() bool {
 		return s.Metric(`worldevents_start_failures_total{state="unavailable"}`) >= 3
 	})
 	s.Says(`"msg":"not ready"`, 1)
 	proxy.Up()
-	s.Readiness(200, 20*time.Second)
+	s.Readiness(200, servicetest.Soon)
 	cookies := p.Issue("alice")
 	proxy.Down()
 	var failed atomic.Int64
@@ -88,7 +88,7 @@ func TestFailuresAreCounted(t *testing.T) {
 	servicetest.AtOnce(400, ask)
 	time.Sleep(time.Second)
 	ask(0) // whose line counts those of the last second
-	servicetest.Eventually(t, 20*time.Second, "lines for all", func() bool {
+	servicetest.Eventually(t, "lines for all", func() bool {
 		var all int64
 		for line := range strings.Lines(s.Log.String()) {
 			var l struct{ Requests int64 }

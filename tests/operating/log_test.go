@@ -29,7 +29,7 @@ func pipe(t *testing.T) (r, w *os.File) {
 // awaitDroppedLines sends requests until some leave no line, and returns how many it sent.
 func awaitDroppedLines(t *testing.T, s *servicetest.Process) (sent int) {
 	t.Helper()
-	servicetest.Eventually(t, time.Minute, "lines are dropped", func() bool {
+	servicetest.Within(t, time.Minute, "lines are dropped", func() bool {
 		for range 500 {
 			s.Is(404, "GET", longPath, "", "")
 			sent++
@@ -152,7 +152,7 @@ func TestHangupDuringStart(t *testing.T) {
 	if n, _, err := notify.ReadFrom(message); err != nil || string(message[:n]) != "READY=1" {
 		t.Fatalf("%q %v", message[:n], err)
 	}
-	servicetest.Eventually(t, 20*time.Second, "it is ready", func() bool {
+	servicetest.Eventually(t, "it is ready", func() bool {
 		servicetest.NoError(t, command.Process.Signal(syscall.SIGHUP)) // which fails once it has ended
 		response, err := requestOn(p.Getenv("ADMIN_ADDR"), "/readyz")
 		return err == nil && strings.HasPrefix(response, "HTTP/1.1 200 ")
@@ -168,7 +168,7 @@ func TestHangup(t *testing.T) {
 	}
 	dotEnv("LOG_LEVEL=warn\n")
 	s := p.Serve()
-	s.Readiness(200, 20*time.Second)
+	s.Readiness(200, servicetest.Soon)
 	requests := 0
 	logs := func(want bool) {
 		t.Helper()

@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
 
@@ -39,7 +38,7 @@ func counted(t *testing.T, s *servicetest.Service, name string) float64 {
 // awaitCount waits until a metric has a value, which may come after the response.
 func awaitCount(t *testing.T, s *servicetest.Service, name string, want float64) {
 	t.Helper()
-	servicetest.Eventually(t, 20*time.Second, fmt.Sprint(name, " ", want), func() bool { return counted(t, s, name) == want })
+	servicetest.Eventually(t, fmt.Sprint(name, " ", want), func() bool { return counted(t, s, name) == want })
 }
 
 // everything turns on what has routes.
@@ -198,7 +197,7 @@ func TestSignInsByOutcome(t *testing.T) {
 			for _, outcome := range []string{"signed_in", "refused", "provider_failed", "overloaded", "failed"} {
 				name := fmt.Sprintf(`worldevents_sign_ins_total{outcome="%s",way="%s"}`, outcome, way)
 				n := want[fmt.Sprintf(`way="%s",outcome="%s"`, way, outcome)]
-				servicetest.Eventually(t, 20*time.Second, fmt.Sprint(name, n), func() bool { return servicetest.Metric(t, s, name) == n })
+				servicetest.Eventually(t, fmt.Sprint(name, n), func() bool { return servicetest.Metric(t, s, name) == n })
 			}
 		}
 	}, everything)
@@ -262,7 +261,7 @@ func TestListTooLong(t *testing.T) {
 		s.Database.Exec("DELETE FROM events WHERE name = 'a'")
 		alice.Get(servicetest.Plaza).IsError(400, "validation_failed", "limit")
 		servicetest.Is(t, servicetest.Metric(t, s, "worldevents_lists_too_long_total"), 2, "readings")
-		servicetest.Eventually(t, 10*time.Second, "a line says so", func() bool { return strings.Contains(s.Log.String(), "list too long") })
+		servicetest.Eventually(t, "a line says so", func() bool { return strings.Contains(s.Log.String(), "list too long") })
 		line := regexp.MustCompile(`(?m)^.*list too long.*$`).FindAllString(s.Log.String(), -1)
 		servicetest.True(t, len(line) == 1 && regexp.MustCompile(`WARN.*plaza.*3400170[01].*alice.*34001700`).MatchString(line[0]), "one line says all: %q", line)
 	})

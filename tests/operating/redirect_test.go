@@ -54,7 +54,7 @@ func TestConnectionsOfAllListeners(t *testing.T) {
 	t.Parallel()
 	plain := servicetest.FreeAddress(t)
 	s := withFiles(t, servicetest.NewCertificate(t, day, 90*day), "HTTP_ADDR="+plain, "MAX_CONNECTIONS=2").ServeReady()
-	servicetest.Eventually(t, time.Minute, "a connection is refused", func() bool {
+	servicetest.Within(t, time.Minute, "a connection is refused", func() bool {
 		for range 2 {
 			conn := servicetest.Must(net.Dial("tcp", plain))(t)
 			defer conn.Close()

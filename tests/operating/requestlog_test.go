@@ -28,7 +28,7 @@ func requestLines(t *testing.T, s *servicetest.Service) []map[string]any {
 // awaitLine returns the first line that is what, which may come after the response.
 func awaitLine(t *testing.T, s *servicetest.Service, what string, is func(line map[string]any) bool) (line map[string]any) {
 	t.Helper()
-	servicetest.Eventually(t, 20*time.Second, "the line of "+what, func() bool {
+	servicetest.Eventually(t, "the line of "+what, func() bool {
 		lines := requestLines(t, s)
 		i := slices.IndexFunc(lines, is)
 		if i >= 0 {
@@ -139,7 +139,7 @@ func TestLogInjection(t *testing.T) {
 				sent++
 			}
 			forged := regexp.MustCompile(`(^| )msg=forged|"msg":"forged"`)
-			servicetest.Eventually(t, 20*time.Second, "all lines", func() bool { return strings.Count(log.String(), "\n") >= sent })
+			servicetest.Eventually(t, "all lines", func() bool { return strings.Count(log.String(), "\n") >= sent })
 			lines := slices.Collect(strings.Lines(log.String()))
 			for _, line := range lines {
 				isControl := func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x85 || r == '\u2028' && format == "json" }
@@ -211,14 +211,14 @@ func TestRequestLogOfWaitingForTheDatabase(t *testing.T) {
 		refused := func(line map[string]any) bool {
 			return line["status"] == 503.0 && line["code"] == "overloaded" && isPartOf(line, "db_wait_ms") && line["db_wait_ms"].(float64) > 900
 		}
-		servicetest.Eventually(t, time.Minute, "one of two waits in vain", func() bool {
+		servicetest.Within(t, time.Minute, "one of two waits in vain", func() bool {
 			servicetest.AtOnce(2, func(int) { alice.Post("/api/event/join/"+id, "") })
 			return slices.ContainsFunc(requestLines(t, s), refused)
 		})
 		gone := func(line map[string]any) bool {
 			return line["status"] == 499.0 && line["code"] == "client_gone" && isPartOf(line, "db_wait_ms")
 		}
-		servicetest.Eventually(t, time.Minute, "one of two hangs up while it waits", func() bool {
+		servicetest.Within(t, time.Minute, "one of two hangs up while it waits", func() bool {
 			servicetest.AtOnce(2, func(int) {
 				ctx, hangUp := context.WithTimeout(t.Context(), 300*time.Millisecond)
 				defer hangUp()
@@ -232,7 +232,7 @@ func TestRequestLogOfWaitingForTheDatabase(t *testing.T) {
 		})
 		servicetest.Lacks(t, servicetest.Metrics(t, s), `code="client_gone",operation="joinEvent",status="500"`)
 		servicetest.True(t, counted(t, s, responses("joinEvent", 499, "client_gone")) >= 1, "one who hung up is counted")
-	}, func(o *servicetest.Options) { o.DBMaxConns, o.DBTimeout = 1, 4*time.Second })
+	}, func(o *servicetest.Options) { o.DBMaxConns, o.DBTimeout = 1, 8*time.Second })
 }
 
 // Waiting for news, and for a client who does not read, are none of the database.
@@ -272,7 +272,7 @@ func TestRequestLogOfWaitingForATurn(t *testing.T) {
 			alice.Get(fmt.Sprintf("%s?limit=%d", servicetest.Plaza, i+1), func(r *http.Request) { *r = *r.WithContext(httptrace.WithClientTrace(r.Context(), trace)) })
 		})
 	}()
-	servicetest.Eventually(t, 20*time.Second, "all lists but those that wait are read", func() bool {
+	servicetest.Eventually(t, "all lists but those that wait are read", func() bool {
 		return written.Load() == requests && servicetest.Held(t, s, "requests") == 16
 	})
 	release()

@@ -157,7 +157,7 @@ func TestSQLiteFileIsReplaced(t *testing.T) {
 			if test.name == "the file is gone" || test.words == "replaced" {
 				closed.Store(true) // from the moment on that it is
 			}
-			s.Readiness(503, 20*time.Second)
+			s.Readiness(503, servicetest.Soon)
 			closed.Store(true)
 			for range 20 {
 				servicetest.Is(t, s.Admin("/livez"), 200, "/livez")
@@ -165,7 +165,7 @@ func TestSQLiteFileIsReplaced(t *testing.T) {
 			}
 			closed.Store(false)
 			servicetest.NoError(t, test.restore(s))
-			s.Readiness(200, 20*time.Second)
+			s.Readiness(200, servicetest.Soon)
 			s.creates(t)
 			acknowledged := stop()
 			s.Says(takesNoWrites, 1)
@@ -368,7 +368,7 @@ func TestSQLiteFileComesBack(t *testing.T) {
 	committed := s.isRefused(t, 500, `"detail":"create event: database unavailable"`)
 	refused := s.isRefused(t, 503, `"code":"overloaded"`)
 	move(s.file+".away", s.file)
-	s.Readiness(200, 20*time.Second)
+	s.Readiness(200, servicetest.Soon)
 	kept := s.kept(t)
 	servicetest.True(t, kept[committed] && !kept[refused], "what was committed is there, and what was refused is not: %v", kept)
 }

@@ -58,7 +58,7 @@ func TestTimingsOfTheDatabase(t *testing.T) {
 		servicetest.Is(t, s.Metric(`worldevents_database_errors_total{class="busy",pool="`+pool+`"}`), refused, "refusals counted")
 		servicetest.Is(t, s.Metric(`worldevents_database_errors_total{class="timeout",pool="`+pool+`"}`), failed, "failures counted")
 		release()
-		servicetest.Eventually(t, 20*time.Second, "none waits", func() bool { return waiting() == 0 }) // nor what the service does by itself
+		servicetest.Eventually(t, "none waits", func() bool { return waiting() == 0 }) // nor what the service does by itself
 		wait, work := timings(s, "wait_", pool), timings(s, "", pool)
 		if refused < 4 || refused+failed != 5 {
 			t.Fatalf("%v refused and %v failed", refused, failed)

@@ -233,7 +233,7 @@ func TestTLSReload(t *testing.T) {
 		}
 	}
 	before := requests.Load()
-	servicetest.Eventually(t, 20*time.Second, "requests go on", func() bool { return requests.Load() > before+20 })
+	servicetest.Eventually(t, "requests go on", func() bool { return requests.Load() > before+20 })
 	done.Store(true)
 	all.Wait()
 

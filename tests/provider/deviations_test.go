@@ -240,7 +240,7 @@ func TestAudiences(t *testing.T) {
 		servicetest.Contains(t, s.Log.String(), test.says)
 		if test.status == 502 {
 			name := `worldevents_sign_ins_total{outcome="provider_failed",way="provider"}`
-			servicetest.Eventually(t, servicetest.Soon, name, func() bool { return servicetest.Metric(t, s, name) == 1 })
+			servicetest.Eventually(t, name, func() bool { return servicetest.Metric(t, s, name) == 1 })
 		}
 	}
 }

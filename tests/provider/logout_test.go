@@ -235,7 +235,7 @@ func TestKeysOfLogouts(t *testing.T) {
 	p.respond("keys", responds(503, ""))
 	isUnjudged(logout(s, p.logoutToken(map[string]any{"sub": "9"}), from("192.0.2.2")))
 	p.respond("keys", nil)
-	servicetest.Eventually(t, 20*time.Second, "the keys are there again", func() bool {
+	servicetest.Eventually(t, "the keys are there again", func() bool {
 		return logout(s, p.logoutToken(map[string]any{"sub": "9"}), from("192.0.2.2")).Status == 200
 	})
 	p.checkLog(s)

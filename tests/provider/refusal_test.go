@@ -130,7 +130,7 @@ func TestRefusedByProvider(t *testing.T) {
 		})
 	}
 	const name = `worldevents_sign_ins_total{outcome="provider_failed",way="provider"}`
-	servicetest.Eventually(t, servicetest.Soon, name, func() bool { return servicetest.Metric(t, s, name) == 8 })
+	servicetest.Eventually(t, name, func() bool { return servicetest.Metric(t, s, name) == 8 })
 	for text, want := range map[string]bool{
 		"server_error": true, "login_required": true,
 		"script": false, "call_the_operator": false, "level=ERROR": false, "Server_Error": false, "<b>": false,

@@ -67,7 +67,7 @@ var migratedFile = sync.OnceValues(func() ([]byte, error) {
 })
 
 func migrate(url string) error {
-	store, err := models.Open(models.Options{URL: url, MaxConns: 2, Timeout: 30 * time.Second})
+	store, err := models.Open(models.Options{URL: url, MaxConns: 2, Timeout: time.Minute, MaxWait: 20 * time.Second})
 	if err != nil {
 		return err
 	}
@@ -219,7 +219,7 @@ func Lock(t *testing.T, db *Database, table string) (release func()) {
 // AwaitListeners waits until n instances listen for the notifications of others.
 func (d *Database) AwaitListeners(t *testing.T, n int) {
 	t.Helper()
-	Eventually(t, 20*time.Second, fmt.Sprintf("%d instances listen", n), func() bool {
+	Eventually(t, fmt.Sprintf("%d instances listen", n), func() bool {
 		return d.Count("pg_stat_activity WHERE datname = current_database() AND state = 'idle' AND query LIKE 'LISTEN %'") == n
 	})
 }
@@ -229,7 +229,7 @@ func (d *Database) AwaitListeners(t *testing.T, n int) {
 func (d *Database) AwaitLock(t *testing.T) {
 	t.Helper()
 	if d.Dialect == "postgres" {
-		Eventually(t, 20*time.Second, "somebody waits for a lock", func() bool {
+		Eventually(t, "somebody waits for a lock", func() bool {
 			return d.Count("pg_locks WHERE NOT granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())") > 0
 		})
 	}
@@ -251,7 +251,7 @@ func CommitUnder(t *testing.T, db *Database, tx *sql.Tx, least time.Duration, fn
 	t.Helper()
 	var wait sync.WaitGroup
 	wait.Go(fn)
-	Eventually(t, 20*time.Second, "somebody waits for the lock", func() bool {
+	Eventually(t, "somebody waits for the lock", func() bool {
 		return db.Count("pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND now() - backend_start >= make_interval(secs => ?)", least.Seconds()) > 0
 	})
 	NoError(t, tx.Commit())

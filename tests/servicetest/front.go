@@ -113,5 +113,5 @@ func (f *Front) start(tb testing.TB, tool string, args ...string) {
 func (f *Front) AwaitUp(tb testing.TB) {
 	tb.Helper()
 	insecure := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
-	Eventually(tb, 20*time.Second, "the proxy passes requests on", func() bool { return NewBrowser(f.URL, insecure).Do("GET", SessionPath, "").Status == 400 })
+	Eventually(tb, "the proxy passes requests on", func() bool { return NewBrowser(f.URL, insecure).Do("GET", SessionPath, "").Status == 400 })
 }

@@ -360,8 +360,17 @@ func poll(patience time.Duration, try func() error) (err error) {
 	return err
 }
 
-// Eventually fails the test unless ok becomes true in time.
-func Eventually(tb testing.TB, patience time.Duration, what string, ok func() bool) {
+// Soon is how long anything takes at most that comes at once, on a machine that does much else and whose disk stands still now and then.
+const Soon = 30 * time.Second
+
+// Eventually fails the test unless ok becomes true soon.
+func Eventually(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	Within(tb, Soon, what, ok)
+}
+
+// Within is Eventually with a time of its own.
+func Within(tb testing.TB, patience time.Duration, what string, ok func() bool) {
 	tb.Helper()
 	err := poll(patience, func() error {
 		if ok() {

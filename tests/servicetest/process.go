@@ -215,7 +215,7 @@ func (p *Program) Serve() *Process {
 func (p *Program) ServeTo(out *os.File) *Process {
 	p.tb.Helper()
 	s := p.serve(new(Log), out)
-	s.Readiness(200, 20*time.Second)
+	s.Readiness(200, Soon)
 	return s
 }
 
@@ -246,7 +246,7 @@ func (p *Program) serve(log *Log, out io.Writer) *Process {
 func (p *Program) ServeReady() *Process {
 	p.tb.Helper()
 	s := p.Serve()
-	s.Readiness(200, 20*time.Second)
+	s.Readiness(200, Soon)
 	if level := p.Getenv("LOG_LEVEL"); level == "" || level == "info" || level == "debug" {
 		s.AwaitMessage("ready")
 	}
@@ -257,7 +257,7 @@ func (p *Program) ServeReady() *Process {
 func (s *Process) Says(text string, n int) {
 	s.tb.Helper()
 	times := func() int { return strings.Count(s.Log.String(), text) }
-	Eventually(s.tb, 40*time.Second, fmt.Sprintf("the log says %d times %s", n, text), func() bool { return times() >= n })
+	Within(s.tb, time.Minute, fmt.Sprintf("the log says %d times %s", n, text), func() bool { return times() >= n })
 	Is(s.tb, times(), n, "times that the log says %s", text)
 }
 
@@ -265,7 +265,7 @@ func (s *Process) Says(text string, n int) {
 // the log.
 func (s *Process) AwaitMessage(message string) (log string) {
 	s.tb.Helper()
-	Eventually(s.tb, 20*time.Second, "the log says "+message, func() bool {
+	Within(s.tb, time.Minute, "the log says "+message, func() bool {
 		log = s.Log.String()
 		return strings.Contains(log, `"msg":"`+message+`"`) || strings.Contains(log, " msg="+message+" ") || strings.Contains(log, " msg="+message+"\n")
 	})
@@ -280,7 +280,7 @@ func (s *Process) AwaitLog(text string) {
 
 func (s *Process) awaitLog(from int, text string) {
 	s.tb.Helper()
-	Eventually(s.tb, 40*time.Second, "the log says "+text, func() bool { return strings.Contains(s.Log.String()[from:], text) })
+	Within(s.tb, time.Minute, "the log says "+text, func() bool { return strings.Contains(s.Log.String()[from:], text) })
 }
 
 // HangUp sends SIGHUP, and waits until the log says this of it.

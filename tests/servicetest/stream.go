@@ -44,7 +44,7 @@ func OpenListAt(t *testing.T, s *Service, c *Client, path string) (*http.Respons
 	t.Helper()
 	var res *http.Response
 	var conn *net.TCPConn
-	Eventually(t, time.Minute, path+" is not refused", func() bool {
+	Within(t, time.Minute, path+" is not refused", func() bool {
 		plain, err := net.Dial("tcp", strings.TrimPrefix(s.URL, "https://"))
 		NoError(t, err)
 		conn = plain.(*net.TCPConn)

@@ -43,15 +43,12 @@ func Await(t *testing.T, s *Service, c *Client, path, tag string, with ...Reques
 		r := c.Get(path, append(with, IfNoneMatch(tag))...)
 		res <- Arrived{r, time.Since(begin)}
 	}()
-	Eventually(t, 20*time.Second, "the request waits", func() bool {
+	Eventually(t, "the request waits", func() bool {
 		now := held()
 		return now > before && Waits(t, s) >= now-busy
 	})
 	return res
 }
-
-// Soon is how long a response takes at most that comes at once, on a machine that does much else.
-const Soon = 10 * time.Second
 
 // Come returns the response, which must come at once.
 func Come(t *testing.T, res <-chan Arrived) Arrived {

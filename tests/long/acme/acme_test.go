@@ -51,7 +51,7 @@ func handshake(s *servicetest.Process, host string, roots *x509.CertPool) (*x509
 // waitCertificate waits until the host's certificate is there, and trusted by way of roots.
 func waitCertificate(t *testing.T, s *servicetest.Process, a *authority, roots *x509.CertPool) (cert *x509.Certificate) {
 	t.Helper()
-	servicetest.Eventually(t, patience, "there is a certificate", func() (ok bool) {
+	servicetest.Within(t, patience, "there is a certificate", func() (ok bool) {
 		var err error
 		cert, err = handshake(s, a.host, roots)
 		return err == nil
@@ -141,7 +141,7 @@ func TestRenewal(t *testing.T) {
 	s, roots := p.ServeReady(), a.roots()
 	roots.AppendCertsFromPEM(first.Cert)
 	waitCertificate(t, s, a, roots)
-	servicetest.Eventually(t, patience, "the certificate is renewed", func() bool {
+	servicetest.Within(t, patience, "the certificate is renewed", func() bool {
 		now, err := handshake(s, a.host, roots)
 		if err != nil {
 			t.Errorf("%v", err)
@@ -149,7 +149,7 @@ func TestRenewal(t *testing.T) {
 		}
 		return now.NotAfter.After(first.Expires())
 	})
-	servicetest.Eventually(t, patience, "the renewed one is kept", func() bool {
+	servicetest.Within(t, patience, "the renewed one is kept", func() bool {
 		text, _ := os.ReadFile(kept)
 		pair, err := tls.X509KeyPair(text, text)
 		return err == nil && pair.Leaf.NotAfter.After(first.Expires())

@@ -102,7 +102,7 @@ func (a *authority) start() {
 	command.Env = append(os.Environ(), "PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0")
 	a.log, a.stop = servicetest.Background(a.t, command)
 	for _, address := range []string{names, a.management} {
-		servicetest.Eventually(a.t, 20*time.Second, "Pebble listens", func() bool {
+		servicetest.Eventually(a.t, "Pebble listens", func() bool {
 			conn, err := net.Dial("tcp", address)
 			if err == nil {
 				conn.Close()

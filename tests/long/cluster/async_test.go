@@ -106,7 +106,7 @@ func (d *asyncDrill) failOver(c *cluster, survive map[string]string) {
 	}
 	for _, i := range d.instances {
 		i.becomeReady(t, promoted)
-		servicetest.Eventually(t, 30*time.Second, "who is lost is not signed in", func() bool {
+		servicetest.Eventually(t, "who is lost is not signed in", func() bool {
 			res := d.do(i, d.lost, "GET", "/api/event/joined", "")
 			if res.Status == 200 || res.Status == 304 {
 				t.Fatalf("%s: a user who is lost gets %v", i.name, res)

@@ -186,7 +186,7 @@ func (c *cluster) startInstances(t *testing.T, first *node, address int) []*inst
 			fmt.Sprintf("LISTEN_ADDR=%s%d:8080", c.network, address+i), fmt.Sprintf("ADMIN_ADDR=%s%d:9090", c.network, address+i))
 		instances = append(instances, &instance{way.name, program, program.ServeReady()})
 	}
-	servicetest.Eventually(t, 20*time.Second, "HAProxy has found both instances", func() bool { return c.instancesUp() == 2 })
+	servicetest.Eventually(t, "HAProxy has found both instances", func() bool { return c.instancesUp() == 2 })
 	return instances
 }
 
@@ -221,7 +221,7 @@ func (c *cluster) members() []member {
 func (c *cluster) leader(t *testing.T) *node {
 	t.Helper()
 	var leader *node
-	servicetest.Eventually(t, 30*time.Second, "there is a leader", func() bool {
+	servicetest.Eventually(t, "there is a leader", func() bool {
 		for _, m := range c.members() {
 			if m.Role == "leader" {
 				leader = c.node(m.Name)
@@ -249,7 +249,7 @@ func (c *cluster) waitHealthy(t *testing.T) {
 		synchronous = 0
 	}
 	begin := time.Now()
-	servicetest.Eventually(t, 2*time.Minute, fmt.Sprintf("one node leads, the others stream, %d of them synchronously", synchronous), func() bool {
+	servicetest.Within(t, 2*time.Minute, fmt.Sprintf("one node leads, the others stream, %d of them synchronously", synchronous), func() bool {
 		roles := make(map[string]int)
 		leader := ""
 		for _, m := range c.members() {

@@ -110,7 +110,7 @@ func (c *cluster) rollingRestart(t *testing.T) {
 			}
 			i.process.Stop()
 			i.process = i.program.ServeReady()
-			servicetest.Eventually(t, 20*time.Second, "HAProxy has found both instances", func() bool { return c.instancesUp() == 2 })
+			servicetest.Eventually(t, "HAProxy has found both instances", func() bool { return c.instancesUp() == 2 })
 			l.waitFor(50, time.Now())
 		}
 		if round == 1 {
@@ -125,7 +125,7 @@ func (c *cluster) rollingRestart(t *testing.T) {
 // waitFor waits until so many creates that were sent after a time have succeeded.
 func (l *load) waitFor(n int, since time.Time) {
 	l.t.Helper()
-	servicetest.Eventually(l.t, 90*time.Second, fmt.Sprintf("%d events are created at %s", n, l.name), func() bool {
+	servicetest.Within(l.t, 90*time.Second, fmt.Sprintf("%d events are created at %s", n, l.name), func() bool {
 		return l.acknowledged(since) >= n
 	})
 }

@@ -75,7 +75,7 @@ func (l *lists) do(i *instance, user *servicetest.Browser, method, path, body st
 func (l *lists) write(i *instance, user *servicetest.Browser, method, path, body string, with ...servicetest.RequestOption) response {
 	l.t.Helper()
 	var res response
-	servicetest.Eventually(l.t, 30*time.Second, method+" "+path+" succeeds", func() bool {
+	servicetest.Eventually(l.t, method+" "+path+" succeeds", func() bool {
 		if res = l.do(i, user, method, "/api/event/"+path, body, with...); res.Status != 200 && res.Status != 500 && res.Status != 503 {
 			l.t.Fatalf("%s %s: %v", method, path, res)
 		}
@@ -201,7 +201,7 @@ func (l *lists) check(stage string, queries ...string) {
 		for _, query := range queries {
 			for _, world := range l.worlds {
 				l.each(world, func(coding string, tags ...string) {
-					servicetest.Eventually(l.t, 30*time.Second, i.name+" lists "+world, func() bool {
+					servicetest.Eventually(l.t, i.name+" lists "+world, func() bool {
 						status := l.ask(i, world, query, coding, tags...).Status
 						return status == 200 || status == 304
 					})

@@ -157,7 +157,7 @@ func (n *node) resume(t *testing.T) { n.signalAll(t, syscall.SIGCONT, "RSDIZ") }
 // /proc or gone.
 func (n *node) signalAll(t *testing.T, signal syscall.Signal, states string) {
 	t.Helper()
-	servicetest.Eventually(t, 20*time.Second, fmt.Sprintf("%v for all processes of %s", signal, n.name), func() bool {
+	servicetest.Eventually(t, fmt.Sprintf("%v for all processes of %s", signal, n.name), func() bool {
 		done := true
 		for pid, state := range n.processes() {
 			if !strings.Contains(states, state) {

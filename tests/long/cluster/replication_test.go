@@ -18,7 +18,7 @@ func (c *cluster) becomeAsynchronous(t *testing.T) {
 		"maximum_lag_on_failover": 104857600, "postgresql": {"parameters": {"wal_receiver_timeout": "10min"}}}`)
 	c.asynchronous = true
 	for _, n := range c.nodes {
-		servicetest.Eventually(t, time.Minute, n.name+" has the configuration", func() bool {
+		servicetest.Within(t, time.Minute, n.name+" has the configuration", func() bool {
 			var patience string
 			return n.read(t, "postgres", "SHOW wal_receiver_timeout", &patience) == nil && patience == "10min"
 		})
@@ -32,7 +32,7 @@ func (n *node) stopSending(t *testing.T) {
 	t.Helper()
 	var end, sending string
 	servicetest.NoError(t, n.read(t, "postgres", "SELECT pg_current_wal_lsn()", &end))
-	servicetest.Eventually(t, 30*time.Second, "both standbys have everything", func() bool {
+	servicetest.Eventually(t, "both standbys have everything", func() bool {
 		err := n.read(t, "postgres", "SELECT coalesce(string_agg(pid::text, ' '), '') FROM pg_stat_replication JOIN pg_stat_activity USING (pid) WHERE replay_lsn >= '"+
 			end+"' AND wait_event = 'WalSenderMain'", &sending)
 		return err == nil && strings.Count(sending, " ") == 1
@@ -42,7 +42,7 @@ func (n *node) stopSending(t *testing.T) {
 	for _, pid := range senders {
 		syscall.Kill(pid, syscall.SIGSTOP)
 	}
-	servicetest.Eventually(t, 10*time.Second, "the senders have stopped", func() bool {
+	servicetest.Eventually(t, "the senders have stopped", func() bool {
 		states := n.processes()
 		return states[senders[0]] == "T" && states[senders[1]] == "T"
 	})
@@ -65,7 +65,7 @@ func (n *node) nextNumber(t *testing.T) (number uint64) {
 // awaitMarks waits until an instance has begun to keep marks on the node: so long after its promotion it can compare nothing.
 func (n *node) awaitMarks(t *testing.T) {
 	t.Helper()
-	servicetest.Eventually(t, time.Minute, n.name+" can say what has changed", func() bool {
+	servicetest.Within(t, time.Minute, n.name+" can say what has changed", func() bool {
 		var comparable bool
 		return n.read(t, "worldevents", "SELECT EXISTS (SELECT 1 FROM incarnation)", &comparable) == nil && comparable
 	})

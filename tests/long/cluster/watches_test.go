@@ -37,7 +37,7 @@ func (d *asyncDrill) watchAll() (all []*watch) {
 		begin(i, "unchanged", d.lost, true)
 	}
 	for _, i := range d.instances {
-		servicetest.Eventually(d.t, 20*time.Second, "all wait", func() bool { return int(i.process.Metric("worldevents_list_watches")) == len(d.worlds)+1 })
+		servicetest.Eventually(d.t, "all wait", func() bool { return int(i.process.Metric("worldevents_list_watches")) == len(d.worlds)+1 })
 	}
 	return all
 }

@@ -55,7 +55,7 @@ func prometheus(t *testing.T, instances ...*servicetest.Program) (address string
 	config := filepath.Join(dir, "prometheus.yml")
 	write(t, config, fmt.Sprintf("global: {scrape_interval: 1s, scrape_timeout: 1s}\nscrape_configs: [{job_name: worldevents, static_configs: [{targets: [%s]}]}]\n", strings.Join(targets, ", ")))
 	servicetest.Background(t, exec.Command(program, "--config.file="+config, "--storage.tsdb.path="+filepath.Join(dir, "data"), "--web.listen-address="+address))
-	servicetest.Eventually(t, time.Minute, "Prometheus scrapes", func() bool {
+	servicetest.Within(t, time.Minute, "Prometheus scrapes", func() bool {
 		n, err := values(address, "up == 1")
 		return err == nil && n == len(instances)
 	})
@@ -125,7 +125,7 @@ func TestDashboardShowsValues(t *testing.T) {
 	address := prometheus(t, instances...)
 	for panel, queries := range panelQueries(t) {
 		for _, query := range queries {
-			servicetest.Eventually(t, time.Minute, panel+" shows a value of "+query, func() bool {
+			servicetest.Within(t, time.Minute, panel+" shows a value of "+query, func() bool {
 				n, err := values(address, query)
 				if err != nil {
 					t.Fatalf("%s: %s: %v", panel, query, err)

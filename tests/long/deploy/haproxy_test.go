@@ -49,7 +49,7 @@ func TestHAProxyChecks(t *testing.T) {
 			down := "Server " + backend + "/" + name + " is DOWN"
 			wait = append(wait, func() {
 				t.Helper()
-				servicetest.Eventually(t, time.Minute, down, func() bool { return strings.Contains(log.String(), down) })
+				servicetest.Within(t, time.Minute, down, func() bool { return strings.Contains(log.String(), down) })
 				if n := int(counts[path].Load()); n < len(answers[path]) {
 					t.Errorf("%s after %d checks, want %d", down, n, len(answers[path]))
 				}
@@ -58,7 +58,7 @@ func TestHAProxyChecks(t *testing.T) {
 	}
 	log, _ = servicetest.Background(t, exec.Command(servicetest.Tool(t, "haproxy"), "-db", "-f", filepath.Join(dir, "haproxy.cfg")))
 	var silent net.Conn
-	servicetest.Eventually(t, 20*time.Second, "HAProxy listens", func() bool {
+	servicetest.Eventually(t, "HAProxy listens", func() bool {
 		var err error
 		silent, err = tls.Dial("tcp", public, servicetest.Trusting("localhost", certificate))
 		return err == nil

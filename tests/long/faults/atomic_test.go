@@ -33,7 +33,7 @@ func TestCreateIsWhole(t *testing.T) {
 			users[i] = signIn(t, transport, one.URL, fmt.Sprintf("user%d", i))
 		}
 		end := working(creators, func(i int) { users[i].creates(t, "w") })
-		servicetest.Eventually(t, time.Minute, "many events are made", func() bool { return db.Count("events") >= events })
+		servicetest.Within(t, time.Minute, "many events are made", func() bool { return db.Count("events") >= events })
 		end()
 		stop()
 		whole(t, db)

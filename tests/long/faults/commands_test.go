@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"worldevents/tests/servicetest"
 )
@@ -33,7 +32,7 @@ func TestCommandsOnAFullDisk(t *testing.T) {
 		{"user", "rename", "alice", strings.Repeat("é", 100)}, {"user", "remove", "carol"}, {"event", "prune", "--before", "2035-01-01T00:00:00Z", "--world", "many"},
 	}
 	// Room that the log has already would be used again.
-	servicetest.Eventually(t, 20*time.Second, "the log is empty", func() bool {
+	servicetest.Eventually(t, "the log is empty", func() bool {
 		db.TryExec("PRAGMA wal_checkpoint(TRUNCATE)")
 		return walSize(t, db) == 0
 	})
@@ -50,7 +49,7 @@ func TestCommandsOnAFullDisk(t *testing.T) {
 	}
 	servicetest.Is(t, state(), before, "state")
 	free()
-	s.Readiness(200, 20*time.Second)
+	s.Readiness(200, servicetest.Soon)
 	bob = signIn(t, transport, s.URL, "bob")
 	servicetest.Is(t, bob.Do("GET", "/api/event/plaza", "").Body, list, "the list")
 

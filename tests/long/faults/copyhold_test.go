@@ -31,7 +31,7 @@ func TestCopyHold(t *testing.T) {
 			acknowledged.Add(1)
 		}
 	})
-	servicetest.Eventually(t, 20*time.Second, "somebody writes", func() bool { return acknowledged.Load() > 20 })
+	servicetest.Eventually(t, "somebody writes", func() bool { return acknowledged.Load() > 20 })
 
 	hold := p.Command("copy", "--hold", "--to", target.URL)
 	stdout := servicetest.Must(hold.StdoutPipe())(t)

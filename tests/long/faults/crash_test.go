@@ -66,7 +66,7 @@ func crash(t *testing.T, rounds int, db *servicetest.Database) {
 		})
 		// Any moment will do, in which the others are at work.
 		most := rand.Int64N(100)
-		servicetest.Eventually(t, time.Minute, "requests", func() bool { return worked.Load() >= most })
+		servicetest.Within(t, time.Minute, "requests", func() bool { return worked.Load() >= most })
 		p.Kill()
 		stop()
 		p = program.ServeReady()
@@ -166,7 +166,7 @@ func TestCrashFsync(t *testing.T) {
 			}
 		}
 	}
-	servicetest.Eventually(t, 20*time.Second, fmt.Sprintf("%d syncs of the log", writes), func() bool { return synced()-before >= writes })
+	servicetest.Eventually(t, fmt.Sprintf("%d syncs of the log", writes), func() bool { return synced()-before >= writes })
 	t.Logf("%d acknowledged writes, %d syncs of the log", writes, synced()-before)
 }
 
@@ -197,7 +197,7 @@ func TestCrashFsyncOfConcurrentWrites(t *testing.T) {
 		})
 	}
 	all.Wait()
-	servicetest.Eventually(t, 20*time.Second, "all is in the trace", func() bool {
+	servicetest.Eventually(t, "all is in the trace", func() bool {
 		return len(headerOfID.FindAllString(trace(), -1)) >= writers*each
 	})
 
@@ -273,7 +273,7 @@ func serveTraced(t *testing.T, args ...string) (address string, trace func() str
 		syscall.Kill(-command.Process.Pid, syscall.SIGKILL) // what is traced outlives a dead strace
 		<-ended
 	})
-	servicetest.Eventually(t, 20*time.Second, "ready", func() bool {
+	servicetest.Eventually(t, "ready", func() bool {
 		return servicetest.NewBrowser("http://"+program.Getenv("ADMIN_ADDR"), plain).Do("GET", "/readyz", "").Status == 200
 	})
 	return "http://" + program.Getenv("LISTEN_ADDR"), func() string {

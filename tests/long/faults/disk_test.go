@@ -57,7 +57,7 @@ func TestOnlyCheckpointsFail(t *testing.T) {
 	p := under(t, program, fmt.Sprintf("%s -D -f --seccomp-bpf -q -o /dev/null -P %s -e trace=pwrite64 -e inject=pwrite64:error=ENOSPC", strace, file)).ServeReady()
 	alice := signIn(t, plain, p.URL, "alice")
 	var acknowledged []string
-	servicetest.Eventually(t, 3*time.Minute, "the metric says it", func() bool {
+	servicetest.Within(t, 3*time.Minute, "the metric says it", func() bool {
 		res := alice.createLarge("w")
 		if res.Status != 200 {
 			t.Fatal(res)
@@ -104,7 +104,7 @@ func TestSQLiteOnFullDisk(t *testing.T) {
 	}
 	stop := working(users, write)
 	free := fill(t, dir)
-	servicetest.Eventually(t, time.Minute, "writes are refused", func() bool { return refused.Load() > 0 })
+	servicetest.Within(t, time.Minute, "writes are refused", func() bool { return refused.Load() > 0 })
 	for before := refused.Load(); refused.Load() < before+200; {
 		alice[0].clone().Do("GET", "/api/event/full?limit=1", "").Is(t, 200)
 	}
@@ -118,13 +118,13 @@ func TestSQLiteOnFullDisk(t *testing.T) {
 			t.Fatalf("/livez %d while the disk is full", live)
 		}
 		if ready != 503 {
-			servicetest.Eventually(t, 20*time.Second, fmt.Sprintf("/readyz %d while the disk is full: the log says that it has room", ready), hasRoom)
+			servicetest.Eventually(t, fmt.Sprintf("/readyz %d while the disk is full: the log says that it has room", ready), hasRoom)
 		}
 	}
 	free()
-	p.Readiness(200, 20*time.Second)
+	p.Readiness(200, servicetest.Soon)
 	alice[0].createLarge("full").Is(t, 200)
-	servicetest.Eventually(t, 20*time.Second, "a line says it", func() bool { return strings.Contains(p.Log.String(), "the database takes no writes") })
+	servicetest.Eventually(t, "a line says it", func() bool { return strings.Contains(p.Log.String(), "the database takes no writes") })
 	p.Stop()
 	alice[0].on(program.ServeReady()).keeps(t, "full", acknowledged)
 	t.Logf("%d acknowledged and kept, %d refused", len(acknowledged), refused.Load())

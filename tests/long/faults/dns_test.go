@@ -93,21 +93,21 @@ func TestSilentResolver(t *testing.T) {
 		t.Errorf("meanwhile: %d %s", status, body)
 	}
 	names.silent.Store(false)
-	p.Readiness(200, 20*time.Second)
+	p.Readiness(200, servicetest.Soon)
 
 	alice := signIn(t, plain, p.URL, "alice")
 	machine := newYardstick(t, alice)
 	names.silent.Store(true)
 	alice.creates(t, "w")
 	server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'worldevents'")
-	p.Readiness(503, 20*time.Second)
+	p.Readiness(503, servicetest.Soon)
 	if _, res := alice.create("w", "x"); res.Status != 503 || !res.IsJSON() {
 		t.Errorf("without a connection: %v", res)
 	} else {
 		machine.within(t, 3*time.Second, res.Took, res)
 	}
 	names.silent.Store(false)
-	p.Readiness(200, 20*time.Second)
+	p.Readiness(200, servicetest.Soon)
 	names.silent.Store(true)
 	machine.stop()
 	begin := time.Now()

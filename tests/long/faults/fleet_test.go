@@ -69,7 +69,7 @@ func (f *fleet) states() map[string]string {
 // waitFound waits until HAProxy has found both instances, in both roles.
 func (f *fleet) waitFound() {
 	f.t.Helper()
-	servicetest.Eventually(f.t, 20*time.Second, "HAProxy has found both", func() bool {
+	servicetest.Eventually(f.t, "HAProxy has found both", func() bool {
 		up := 0
 		for _, state := range f.states() {
 			if state == "UP" {
@@ -92,7 +92,7 @@ func (f *fleet) dropsClaims() {
 	id := res.Header.Get("X-Request-Id")
 	logs := func() string { return f.processes[0].Log.String() + f.processes[1].Log.String() }
 	for _, log := range []func() string{logs, f.proxyLog} {
-		servicetest.Eventually(f.t, 20*time.Second, "the request is in a log", func() bool { return id != "" && strings.Contains(log(), id) })
+		servicetest.Eventually(f.t, "the request is in a log", func() bool { return id != "" && strings.Contains(log(), id) })
 		for _, text := range []string{claimed, query} {
 			servicetest.Lacks(f.t, log(), text)
 		}
@@ -183,7 +183,7 @@ func (f *fleet) load(n int) *fleetLoad {
 func (l *fleetLoad) goOn(n int64) {
 	l.t.Helper()
 	sent := l.sent.Load()
-	servicetest.Eventually(l.t, 20*time.Second, "requests go on", func() bool { return l.sent.Load() > sent+n })
+	servicetest.Eventually(l.t, "requests go on", func() bool { return l.sent.Load() > sent+n })
 }
 
 // losesNothing ends the load, and fails the test for each request that has failed.
@@ -206,7 +206,7 @@ func TestNobodyIsReady(t *testing.T) {
 	load := f.load(20)
 	machine := newYardstick(t, load.other)
 	server.Kill()
-	servicetest.Eventually(t, 20*time.Second, "HAProxy has noticed", func() bool {
+	servicetest.Eventually(t, "HAProxy has noticed", func() bool {
 		states := f.states()
 		return states["one"] == "DOWN" && states["two"] == "DOWN" && states["one-backup"] == "UP" && states["two-backup"] == "UP"
 	})

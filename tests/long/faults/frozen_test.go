@@ -29,21 +29,21 @@ func TestFrozenInstance(t *testing.T) {
 		late <- b.SignIn("bob")
 	}()
 	const ours = "pg_stat_activity WHERE datname = current_database() AND "
-	servicetest.Eventually(t, 20*time.Second, "the sign-in waits in the middle", func() bool {
+	servicetest.Eventually(t, "the sign-in waits in the middle", func() bool {
 		return db.Count(ours+"state = 'active' AND wait_event = 'PgSleep'") == 1
 	})
 	frozen.Signal(syscall.SIGSTOP)
 	db.Exec("INSERT INTO opened VALUES (true)")
-	servicetest.Eventually(t, 20*time.Second, "its transaction is idle, or has been ended", func() bool {
+	servicetest.Eventually(t, "its transaction is idle, or has been ended", func() bool {
 		return db.Count(ours+"state = 'active' AND wait_event = 'PgSleep'") == 0
 	})
 	bob := servicetest.NewBrowser(other.URL, plain)
-	servicetest.Eventually(t, time.Minute, "bob signs in elsewhere", func() bool { return bob.SignIn("bob").Status == 303 })
+	servicetest.Within(t, time.Minute, "bob signs in elsewhere", func() bool { return bob.SignIn("bob").Status == 303 })
 	frozen.Signal(syscall.SIGCONT)
 	if res := <-late; res.Status != 500 || len(res.Header.Values("Set-Cookie")) != 0 {
 		t.Errorf("the sign-in that was in the middle: %v", res)
 	}
-	frozen.Readiness(200, 20*time.Second)
+	frozen.Readiness(200, servicetest.Soon)
 	bob.URL = frozen.URL
 	bob.Do("GET", servicetest.RefreshPath, "").Is(t, 200)
 	servicetest.Is(t, db.Count("sessions WHERE token_hash IS NOT NULL"), 1, "sessions that can be refreshed")

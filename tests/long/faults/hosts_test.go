@@ -67,7 +67,7 @@ func newCreators(t *testing.T, p *servicetest.Process, n int) *creators {
 		c.machine.stop()
 	})
 	t.Cleanup(c.stop)
-	servicetest.Eventually(t, 20*time.Second, "there is load", func() bool {
+	servicetest.Eventually(t, "there is load", func() bool {
 		c.mu.Lock()
 		defer c.mu.Unlock()
 		return len(c.acknowledged) > 200

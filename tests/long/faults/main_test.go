@@ -52,7 +52,7 @@ func signIn(t *testing.T, transport http.RoundTripper, address, name string) *us
 	t.Helper()
 	u := &user{servicetest.NewBrowser(address, transport)}
 	var res response
-	servicetest.Eventually(t, 20*time.Second, name+" signs in", func() bool {
+	servicetest.Eventually(t, name+" signs in", func() bool {
 		res = u.SignIn(name)
 		return res.Status < 500
 	})
@@ -93,7 +93,7 @@ func (u *user) creates(t *testing.T, world string) (id string) {
 func (u *user) writesAgain(t *testing.T) time.Duration {
 	t.Helper()
 	begin := time.Now()
-	servicetest.Eventually(t, 20*time.Second, "a write succeeds", func() bool {
+	servicetest.Eventually(t, "a write succeeds", func() bool {
 		id, _ := u.create("w", "again")
 		return id != ""
 	})

@@ -13,7 +13,7 @@ func TestMomentsOfStandby(t *testing.T) {
 	t.Parallel()
 	primary := servicetest.NewPostgresServer(t, "fsync=off")
 	open := func(server *servicetest.PostgresServer) *models.Store {
-		store := servicetest.Must(models.Open(models.Options{URL: server.URL(), MaxConns: 2, Timeout: 20 * time.Second}))(t)
+		store := servicetest.Must(models.Open(models.Options{URL: server.URL(), MaxConns: 2, Timeout: time.Minute, MaxWait: 20 * time.Second}))(t)
 		t.Cleanup(func() { store.Close() })
 		return store
 	}
@@ -46,7 +46,7 @@ func TestMomentsOfStandby(t *testing.T) {
 	}
 	primary.Kill()
 	standby.Promote()
-	servicetest.Eventually(t, 30*time.Second, "the standby takes writes", func() bool {
+	servicetest.Eventually(t, "the standby takes writes", func() bool {
 		_, err := after.PruneChanges(t.Context())
 		return err == nil
 	})

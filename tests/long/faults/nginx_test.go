@@ -6,7 +6,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"worldevents/tests/servicetest"
 )
@@ -44,7 +43,7 @@ func (f *nginxFleet) down(i int) {
 	servicetest.WriteSecret(f.t, filepath.Join(f.Dir, "shipped.conf"), settings)
 	f.reloads++
 	f.Proxy.Process.Signal(syscall.SIGHUP)
-	servicetest.Eventually(f.t, 30*time.Second, "the worker of before has ended", func() bool {
+	servicetest.Eventually(f.t, "the worker of before has ended", func() bool {
 		return strings.Count(f.Log.String(), "exited with code 0") == f.reloads
 	})
 }

@@ -61,7 +61,7 @@ func TestOverload(t *testing.T) {
 			if slices.Max(left) < 0.5 {
 				t.Errorf("of the peak were left: %.2f", left)
 			}
-			servicetest.Eventually(t, 20*time.Second, "all is well again", func() bool {
+			servicetest.Eventually(t, "all is well again", func() bool {
 				return call().Status == 200
 			})
 		})

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"worldevents/tests/servicetest"
 )
@@ -41,7 +40,7 @@ server_idle_timeout = 1
 	command.SysProcAttr, command.Dir = servicetest.Unprivileged(t, dir), dir
 	log, _ := servicetest.Background(t, command)
 	address = fmt.Sprintf("127.0.0.1:%d", listen)
-	servicetest.Eventually(t, 20*time.Second, "PgBouncer listens", func() bool {
+	servicetest.Eventually(t, "PgBouncer listens", func() bool {
 		conn, err := net.Dial("tcp", address)
 		if err == nil {
 			conn.Close()
@@ -102,7 +101,7 @@ func TestPgBouncerWithoutSetting(t *testing.T) {
 			continue
 		}
 		s := p.Serve()
-		servicetest.Eventually(t, 20*time.Second, "/readyz names the setting", func() bool {
+		servicetest.Eventually(t, "/readyz names the setting", func() bool {
 			status, body := s.AdminBody("/readyz")
 			return status == 503 && strings.Contains(body, missing)
 		})

@@ -55,13 +55,13 @@ func TestPostgresFaults(t *testing.T) {
 			defer end() // a fault that outlived its test would fail those behind it
 			begun := time.Now()
 			if fault.away {
-				p.Readiness(503, 20*time.Second)
+				p.Readiness(503, servicetest.Soon)
 				t.Logf("readiness 503 after %v", time.Since(begun).Round(time.Millisecond))
 			}
 			time.Sleep(max(0, fault.lasts-time.Since(begun))) // for requests to pile up
 			end()
 			ended := time.Now()
-			p.Readiness(200, 20*time.Second)
+			p.Readiness(200, servicetest.Soon)
 			ready := time.Since(ended)
 			watch.other.writesAgain(t)
 			written := time.Since(ended)

@@ -8,7 +8,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"worldevents/tests/servicetest"
 )
@@ -60,7 +59,7 @@ func (r *rotation) replace(p *servicetest.Process, old, role string) {
 	r.t.Helper()
 	r.use(role)
 	hangUp(r.t, p, rotated)
-	servicetest.Eventually(r.t, 30*time.Second, old+" has no connection", func() bool { return r.connections(old) == 0 })
+	servicetest.Eventually(r.t, old+" has no connection", func() bool { return r.connections(old) == 0 })
 }
 
 const rotated = `SIGHUP: DATABASE_URL_FILE was read again","changed":true`
@@ -75,7 +74,7 @@ func hangUp(t *testing.T, p *servicetest.Process, want string) {
 	t.Helper()
 	n := len(p.Log.String())
 	p.Signal(syscall.SIGHUP)
-	servicetest.Eventually(t, 20*time.Second, want, func() bool { return strings.Contains(p.Log.String()[n:], want) })
+	servicetest.Eventually(t, want, func() bool { return strings.Contains(p.Log.String()[n:], want) })
 }
 
 // The role of the service is replaced while requests write: none fails, and soon no connection is left of the old one. What
@@ -110,7 +109,7 @@ func TestRotatedRole(t *testing.T) {
 		r.replace(p, roles[0], roles[1])
 		r.db.AwaitListeners(t, 1)
 		before := writes.Load()
-		servicetest.Eventually(t, 20*time.Second, "writes go on", func() bool { return t.Failed() || writes.Load() > before+10 })
+		servicetest.Eventually(t, "writes go on", func() bool { return t.Failed() || writes.Load() > before+10 })
 		if r.connections(roles[1]) == 0 {
 			t.Errorf("%s has no connection", roles[1])
 		}
@@ -160,11 +159,11 @@ func TestRotatedRoleWithoutDatabase(t *testing.T) {
 	}
 	r.use("second")
 	p.Signal(syscall.SIGHUP)
-	servicetest.Eventually(t, 20*time.Second, "the new ones are taken", func() bool { // maybe by an earlier signal
+	servicetest.Eventually(t, "the new ones are taken", func() bool { // maybe by an earlier signal
 		return strings.Contains(p.Log.String(), "the new user and password could not be tried")
 	})
 	r.server.Start()
-	p.Readiness(200, 20*time.Second)
+	p.Readiness(200, servicetest.Soon)
 	if n := r.connections("first"); n != 0 || r.connections("second") == 0 {
 		t.Errorf("%d connections of the old role", n)
 	}

@@ -60,7 +60,7 @@ func TestSlowClients(t *testing.T) {
 				}()
 			})
 			most := 0
-			servicetest.Eventually(t, 90*time.Second, "all are closed", func() bool {
+			servicetest.Within(t, 90*time.Second, "all are closed", func() bool {
 				most = max(most, p.Files()-files)
 				return open.Load() == 0 && p.Files() <= files+idle
 			})

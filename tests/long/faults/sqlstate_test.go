@@ -28,7 +28,7 @@ func TestDatabaseDiskFull(t *testing.T) {
 	alice := signIn(t, plain, p.URL, "alice")
 	alice.createLarge("w").Is(t, 200)
 	free := fill(t, dir)
-	servicetest.Eventually(t, 20*time.Second, "a write fails", func() bool {
+	servicetest.Eventually(t, "a write fails", func() bool {
 		res := alice.createLarge("w")
 		if res.Status != 200 && (res.Status != 503 || !strings.Contains(res.Body, `"overloaded"`) || res.Header.Get("Retry-After") == "") {
 			t.Error(res)
@@ -42,7 +42,7 @@ func TestDatabaseDiskFull(t *testing.T) {
 	}
 	alice.Do("GET", "/api/event/w?limit=1", "").Is(t, 200)
 	free()
-	p.Readiness(200, 20*time.Second)
+	p.Readiness(200, servicetest.Soon)
 	alice.createLarge("w").Is(t, 200)
 }
 
@@ -61,7 +61,7 @@ func TestRotatedPassword(t *testing.T) {
 	address.User = url.User("service")
 	program := servicetest.NewProgram(t, "DATABASE_URL="+address.String(), "PGPASSFILE="+file, "DB_TIMEOUT=2s")
 	write("wrong")
-	servicetest.Eventually(t, 20*time.Second, "the server has read its file", func() bool {
+	servicetest.Eventually(t, "the server has read its file", func() bool {
 		_, stderr, status := program.Run("migrate")
 		return status == 1 && strings.Contains(stderr, "password authentication failed")
 	})
@@ -73,12 +73,12 @@ func TestRotatedPassword(t *testing.T) {
 	alice := signIn(t, plain, p.URL, "alice")
 	server.Exec("ALTER ROLE service PASSWORD 'second'")
 	server.Exec("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'service'")
-	p.Readiness(503, 20*time.Second)
+	p.Readiness(503, servicetest.Soon)
 	if _, res := alice.create("w", "x"); res.Status != 503 || !strings.Contains(res.Body, `"overloaded"`) {
 		t.Errorf("with the old password: %v", res)
 	}
 	write("second")
-	p.Readiness(200, 20*time.Second)
+	p.Readiness(200, servicetest.Soon)
 	alice.creates(t, "w")
 }
 
@@ -111,7 +111,7 @@ func TestTooManyConnections(t *testing.T) {
 			t.Error(res)
 		}
 	})
-	servicetest.Eventually(t, 20*time.Second, "the server takes no more connections", func() bool {
+	servicetest.Eventually(t, "the server takes no more connections", func() bool {
 		db, err := sql.Open("pgx", server.URL())
 		servicetest.NoError(t, err)
 		defer db.Close()
@@ -121,7 +121,7 @@ func TestTooManyConnections(t *testing.T) {
 	mu.Lock()
 	before := statuses[200]
 	mu.Unlock()
-	servicetest.Eventually(t, 20*time.Second, "requests go on", func() bool {
+	servicetest.Eventually(t, "requests go on", func() bool {
 		mu.Lock()
 		defer mu.Unlock()
 		return statuses[200] > before+200

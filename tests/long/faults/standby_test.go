@@ -32,7 +32,7 @@ func TestPromotedStandby(t *testing.T) {
 			standby.Promote()
 			promoted := time.Now()
 			first := load.firstWrite(5 * time.Second)
-			p.Readiness(200, 20*time.Second)
+			p.Readiness(200, servicetest.Soon)
 			ready := time.Since(promoted)
 			load.finish()
 			t.Logf("first write %v and ready %v after the promotion, %d acknowledged events are all there, the slowest response took %v",
@@ -47,7 +47,7 @@ func makeSynchronous(t *testing.T, primary *servicetest.PostgresServer) {
 	primary.Exec("ALTER SYSTEM SET synchronous_standby_names = 'standby'")
 	primary.Exec("SELECT pg_reload_conf()")
 	db := primary.Database()
-	servicetest.Eventually(t, 20*time.Second, "the standby is synchronous", func() bool {
+	servicetest.Eventually(t, "the standby is synchronous", func() bool {
 		return db.Count("pg_stat_replication WHERE sync_state = 'sync'") == 1
 	})
 }

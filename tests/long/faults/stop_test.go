@@ -44,7 +44,7 @@ func TestStopBreaksNoRequest(t *testing.T) {
 	p.Readiness(503, timeout/5) // as long are new ones taken
 	p.Is(401, "GET", servicetest.Plaza, "", "")
 	finish(conns[:inFlight/2])
-	servicetest.Eventually(t, timeout, "new connections are refused", func() bool {
+	servicetest.Within(t, timeout, "new connections are refused", func() bool {
 		conn, err := net.Dial("tcp", strings.TrimPrefix(p.URL, "http://"))
 		if err == nil {
 			conn.Close()

@@ -75,7 +75,7 @@ func TestManyWait(t *testing.T) {
 		for _, f := range all {
 			f.send(t)
 		}
-		servicetest.Eventually(t, time.Minute, "all wait", func() bool { return p.Metric(waiting) == waiters })
+		servicetest.Within(t, time.Minute, "all wait", func() bool { return p.Metric(waiting) == waiters })
 		if each := (p.Metric(stacks) - before) / waiters; each > 13_000 {
 			t.Errorf("stacks of %.0f bytes for each", each)
 		}
@@ -92,7 +92,7 @@ func TestManyWait(t *testing.T) {
 	for _, f := range all {
 		f.conn.Close()
 	}
-	servicetest.Eventually(t, 40*time.Second, "all is given back", func() bool {
+	servicetest.Within(t, 40*time.Second, "all is given back", func() bool {
 		return p.Metric(waiting) == 0 && p.Metric(goroutines) < routines+50
 	})
 }

@@ -31,7 +31,7 @@ func TestWALIsBounded(t *testing.T) {
 	p, db := largeWorldsOnSQLite(t)
 	load := startReadersAndWriters(t, p)
 	largest := int64(0)
-	servicetest.Eventually(t, 3*time.Minute, "much is written", func() bool {
+	servicetest.Within(t, 3*time.Minute, "much is written", func() bool {
 		largest = max(largest, walSize(t, db))
 		return load.writes.Load() >= walWrites
 	})
@@ -56,7 +56,7 @@ func TestWALBehindSnapshot(t *testing.T) {
 			servicetest.AddEvents(&servicetest.Service{Database: db}, "unread", 6000, 1600, 2031, strings.Repeat("x", 50<<10)) // 80 MB
 			load := startReadersAndWriters(t, p)
 			var size, blocked float64
-			servicetest.Eventually(t, time.Minute, "the metrics say that the snapshot holds back the log", func() bool {
+			servicetest.Within(t, time.Minute, "the metrics say that the snapshot holds back the log", func() bool {
 				size, blocked = walMetrics(t, p)
 				return size > maxWAL && blocked > 1 && load.writes.Load() > 200
 			})
@@ -65,10 +65,10 @@ func TestWALBehindSnapshot(t *testing.T) {
 			}
 			end()
 			begin := time.Now()
-			servicetest.Eventually(t, time.Minute, "the log is small", func() bool { return walSize(t, db) < maxWAL })
+			servicetest.Within(t, time.Minute, "the log is small", func() bool { return walSize(t, db) < maxWAL })
 			took := time.Since(begin)
 			load.machine.within(t, 10*time.Second, took, "for the log to be small")
-			servicetest.Eventually(t, time.Minute, "the metrics say so", func() bool {
+			servicetest.Within(t, time.Minute, "the metrics say so", func() bool {
 				size, blocked := walMetrics(t, p)
 				return size < maxWAL && blocked == 0
 			})

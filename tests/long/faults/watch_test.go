@@ -153,7 +153,7 @@ func (a *audience) writeAll(each func(n int)) {
 		time.Sleep(rand.N(20 * time.Millisecond))
 	})
 	a.t.Cleanup(stop)
-	servicetest.Eventually(a.t, 5*time.Minute, "enough is written", func() bool {
+	servicetest.Within(a.t, 5*time.Minute, "enough is written", func() bool {
 		each(int(done.Load()))
 		return done.Load() >= writes
 	})
@@ -177,7 +177,7 @@ func (a *audience) settle(when string, all []*watcher) {
 			}
 		}
 	}
-	servicetest.Eventually(a.t, 20*time.Second, when+" no watcher has an old list", func() bool {
+	servicetest.Eventually(a.t, when+" no watcher has an old list", func() bool {
 		return !slices.ContainsFunc(all, func(w *watcher) bool { return !w.has(final[w.path]) })
 	})
 }

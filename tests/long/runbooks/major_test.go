@@ -140,7 +140,7 @@ func TestNewMajorVersion(t *testing.T) {
 		m.write()
 		m.command("user rename 'user 1' 'user one'")
 		m.command("user remove 'user 2'")
-		servicetest.Eventually(t, 20*time.Second, "the tables are copied", func() bool { return db.Count("pg_subscription_rel WHERE srsubstate <> 'r'") == 0 })
+		servicetest.Eventually(t, "the tables are copied", func() bool { return db.Count("pg_subscription_rel WHERE srsubstate <> 'r'") == 0 })
 		m.write()
 		m.failing(cutOver, "grep 1", "systemctl 2")
 		m.newer.Exec("ALTER ROLE worldevents NOSUPERUSER")

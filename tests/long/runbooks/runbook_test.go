@@ -359,7 +359,7 @@ func (m *machine) systemctl(what string) {
 		m.service.Signal(syscall.SIGHUP)
 		since := func() string { return m.service.Log.String()[n:] }
 		files := 1 + strings.Count(m.dotEnv(), "_FILE=") + strings.Count(m.dotEnv(), "TLS=files")
-		servicetest.Eventually(m.t, 20*time.Second, "LOG_LEVEL and the files are read", func() bool {
+		servicetest.Eventually(m.t, "LOG_LEVEL and the files are read", func() bool {
 			return strings.Count(since(), `"msg":"SIGHUP: `) == files
 		})
 		journal := servicetest.Must(os.OpenFile(filepath.Join(m.world, "journal"), os.O_WRONLY|os.O_APPEND, 0))(m.t)
@@ -381,7 +381,7 @@ func (m *machine) systemctl(what string) {
 func (m *machine) start() {
 	m.t.Helper()
 	m.systemctl("start worldevents")
-	m.service.Readiness(200, 20*time.Second)
+	m.service.Readiness(200, servicetest.Soon)
 }
 
 // read is the text of a file of root's.
@@ -551,7 +551,7 @@ func TestRunbooks(t *testing.T) {
 			m.service.Is(200, "POST", servicetest.Plaza, servicetest.EventBody, current)
 			before = m.list(current)
 		}, func() {
-			m.service.Readiness(200, 20*time.Second)
+			m.service.Readiness(200, servicetest.Soon)
 			m.service.Is(200, "POST", "/api/event/w", servicetest.EventBody, current) // nothing is held
 			m.isKept("Chess")
 		}, func() {
@@ -741,7 +741,7 @@ func TestDayOne(t *testing.T) {
 		text, _ := os.ReadFile(filepath.Join(m.p.Dir, "secrets/jwt"))
 		key = string(text)
 	}, func() {
-		m.service.Readiness(200, 20*time.Second)
+		m.service.Readiness(200, servicetest.Soon)
 		if text := m.read("secrets/jwt"); len(text) != 65 || key != "" && text != key {
 			t.Errorf("%q was the key, and %q is", key, text)
 		}
@@ -754,7 +754,7 @@ func TestDayOne(t *testing.T) {
 	m.p.MustRun("session", "issue", "alice")
 	m.lacks += ",-fowner"
 	m.eachFailure(tls, func() {}, func() {}, func() {
-		m.service.Readiness(200, 20*time.Second)
+		m.service.Readiness(200, servicetest.Soon)
 		if n := strings.Count(m.dotEnv(), "TLS=acme\n"); n != 1 || strings.Count(m.dotEnv(), "BASE_URL=https") != 1 {
 			t.Errorf("%d %q", n, m.dotEnv())
 		}
@@ -814,7 +814,7 @@ func TestRotationRunbooks(t *testing.T) {
 	m.eachFailure(password[0], func() {}, func() { m.service.Is(200, "POST", servicetest.Plaza, servicetest.EventBody, latest) },
 		func() { m.service.Is(200, "POST", servicetest.Plaza, servicetest.EventBody, latest) })
 	db := server.Database()
-	servicetest.Eventually(t, 30*time.Second, "no connection of the old role is left", func() bool {
+	servicetest.Eventually(t, "no connection of the old role is left", func() bool {
 		var n int
 		db.Read("SELECT count(*) FROM pg_stat_activity WHERE usename = 'worldevents_a'", nil, &n)
 		return n == 0
@@ -857,7 +857,7 @@ func (m *machine) rotatePrivateKeys(secrets string) {
 		}
 	}, works, func() {
 		took = true
-		m.service.Readiness(200, 20*time.Second)
+		m.service.Readiness(200, servicetest.Soon)
 		works()
 		has(1)
 		servicetest.Is(m.t, m.signsBy(), "HS256", "signs before others have the key")

@@ -58,7 +58,7 @@ func TestPlansOfYears(t *testing.T) {
 	server := servicetest.NewPostgresServer(t, "session_preload_libraries=auto_explain", "auto_explain.log_min_duration=0",
 		"auto_explain.log_nested_statements=on", "fsync=off", "synchronous_commit=off", "full_page_writes=off", "autovacuum=off", "max_wal_size=4GB", "shared_buffers=1GB")
 	small := server.Database()
-	store := servicetest.Must(models.Open(models.Options{URL: small.URL, MaxConns: 2, Timeout: time.Minute}))(t)
+	store := servicetest.Must(models.Open(models.Options{URL: small.URL, MaxConns: 2, Timeout: time.Minute, MaxWait: 20 * time.Second}))(t)
 	servicetest.NoError(t, errors.Join(store.Migrate(t.Context()), store.Close()))
 	small.Exec("VACUUM ANALYZE")
 	// Triggers and foreign keys would look at each row by itself.
