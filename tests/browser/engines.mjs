@@ -23,7 +23,7 @@ export const startEngine = (name, { preferences, ...options } = {}) => puppeteer
 });
 
 /** What `look` sees in a page, and false when the page goes away meanwhile: Firefox may never answer then, so it is given a while. */
-const seen = (look) => Promise.race([look().catch(() => false), pause(patience / 10, false, { ref: false })]);
+const seen = (look) => Promise.race([look().catch(() => false), pause(patience / 4, false, { ref: false })]);
 
 /**
  * Waits until `holds`, a function of the page, is true in the tab, across its navigations. The driver's own waiting makes a function of text
@@ -33,20 +33,21 @@ export const becomes = (tab, holds, ...args) => eventually(`${holds} with ${args
 
 /**
  * Clicks the element of this accessible name as soon as it is enabled and stands still. It looks in the document of the moment: the
- * driver's own look keeps a document, and one that it asked for between two pages is never replaced.
+ * driver's own look keeps a document, and one that it asked for between two pages is never replaced. One look does it all, since on a busy
+ * machine it may take ten seconds.
  */
-export function press(tab, name) {
-  let place;
-  return eventually(`"${name}" can be clicked`, async () => {
-    const still = await seen(async () => {
-      const before = place;
-      const found = await (await tab.evaluateHandle(() => document)).$(`::-p-aria([name="${name}"])`);
-      place = await found?.evaluate((element) => !element.disabled && JSON.stringify(element.getBoundingClientRect()));
-      return place && place === before && found;
-    });
-    return still && still.click().then(() => true, () => false);
+export const press = (tab, name) => eventually(`"${name}" can be clicked`, async () => {
+  const still = await seen(async () => {
+    const found = await (await tab.evaluateHandle(() => document)).$(`::-p-aria([name="${name}"])`);
+    return await found?.evaluate(async (element) => {
+      const place = () => element.isConnected && !element.disabled && JSON.stringify(element.getBoundingClientRect());
+      const before = place();
+      await new Promise((next) => setTimeout(next, 100));
+      return before && place() === before;
+    }) && found;
   });
-}
+  return still && still.click().then(() => true, () => false);
+});
 
 /** A browser profile of its own, whose tabs are signed in with these cookies, if any. */
 export async function openProfile(browser, session, url, attributes = { sameSite: "Lax" }) {
